@@ -31,7 +31,7 @@ TESTS = (
     "tests/engine/test_relational.py",
     "tests/engine/test_rules.py",
     "tests/engine/test_without_numba.py",
-    "tests/ingest/test_edges.py",
+    "tests/ingest/test_edge_list.py",
     "tests/models/test_models.py",
     "tests/model/test_calling.py",
     "tests/model/test_fingerprint.py",

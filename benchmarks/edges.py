@@ -29,7 +29,7 @@ import torch
 
 import nora
 from nora.engine.effects import Effects
-from nora.graph.degree import degrees
+from nora.graph.degrees import degrees
 from nora.graph.edit_batch import EditBatch
 from nora.results.agreement import agreement
 from nora.results.plots.style import save_figure

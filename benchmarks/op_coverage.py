@@ -8,7 +8,7 @@ after edits of the graph are compared with the model's own.
 
 Writes `benchmarks/results/op_coverage.json`, which `tests/engine/test_op_samples.py` compares with: for every
 operation of `op_db` a letter per case (F followed, R refused, N not applicable), for every lowering the
-number of cases of each. Fails where a followed case is wrong.
+number of cases of each. Fails where a followed case is wrong, or a lowering raises.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from op_lowered import lowerings, outcome  # noqa: E402
 from op_samples import cases  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "op_coverage.json"
-WORDS = {"F": "followed", "R": "refused", "N": "not applicable", "W": "wrong"}
+WORDS = {
+    "F": "followed", "R": "refused", "N": "not applicable", "W": "wrong", "E": "a lowering raises",
+}  # fmt: skip
 
 
 def main() -> None:
@@ -45,8 +47,8 @@ def main() -> None:
         found = ""
         for case in cases(op):
             found += outcome(case)
-            if found[-1] == "W":
-                print(f"wrong: {case.label}")
+            if found[-1] in "WE":
+                print(f"{WORDS[found[-1]]}: {case.label}", flush=True)
             if found[-1] in "FR":
                 for name in case.operations() & by_lowering.keys():
                     by_lowering[name][WORDS[found[-1]]] += 1
@@ -64,7 +66,7 @@ def main() -> None:
             "operations": outcomes,
         }
         RESULTS.write_text(json.dumps(table, indent=1) + "\n", "utf-8")
-    if total["W"]:
+    if total["W"] or total["E"]:
         sys.exit(1)
 
 

@@ -303,13 +303,13 @@ def _large(folder: str) -> tuple[Any, Any]:
 
 def prepare_large(folder: str) -> dict[str, Any]:
     import nora
-    from nora.engine.cost import forecast
+    from nora.engine.cost import preparation_cost
 
     model, data = _large(folder)
     engine = Path(folder) / "engine"
     problem = nora.Session(model, data, once=True).unchecked
     with problem.evaluating(), torch.no_grad():
-        told = forecast(problem)
+        told = preparation_cost(problem)
     seconds, _ = timed(lambda: nora.prepare(model, data, engine, memory="8GB", progress=False))
     size = sum(file.stat().st_size for file in engine.iterdir())
     return {

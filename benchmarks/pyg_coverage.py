@@ -398,7 +398,7 @@ def shapes() -> list[str]:
     found = json.loads(SHAPES.read_text("utf-8"))["rows"]
     followed = sum(row["how"] == "engine" for row in found)
     opening = f"""Sixty models in the shapes that public repositories have, in our own words
-        (`tests/public_shapes.py`); {followed} of them are followed. *Times faster* compares a removal with
+        (`tests/public_shapes`); {followed} of them are followed. *Times faster* compares a removal with
         a full pass, in CPU seconds on 20,000 nodes, where that was measured. *All rows* counts the
         operations that are computed again on all rows for every removal: where there are any, there is
         little to gain. `python benchmarks/shapes.py` measures again."""

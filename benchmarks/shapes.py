@@ -1,6 +1,6 @@
 """Models of the shapes that public repositories have: does `exact` follow them, and how much faster is it?
 
-Sixty models in our words (`tests/public_shapes.py`). On a small graph every node is removed once by the
+Sixty models in our words (`tests/public_shapes`). On a small graph every node is removed once by the
 engine and once by a full pass, in float64, and predictions are compared. On a large one some removals
 are timed both ways, in CPU seconds of one thread.
 

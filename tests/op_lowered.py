@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels import vectorised
 from nora.engine.ir.changed_rows import ChangedRows
-from nora.engine.lower.registry import LOWERINGS, load
+from nora.engine.lower.lowerings import LOWERINGS, load
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
@@ -251,12 +251,12 @@ def _decomposed(name: str) -> bool:
 
 
 def outcome(case: Case) -> str:
-    """`F` followed, `R` refused, `N` not applicable, `W` wrong."""
+    """`F` followed, `R` refused, `N` not applicable, `W` wrong, `E` if a lowering raises an exception."""
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         try:
             return "F" if all(rows.same for rows in lowered(case)) else "W"
-        except UnsupportedError:
-            return "R"
+        except UnsupportedError as reason:
+            return "E" if "the lowering of" in str(reason) else "R"
         except NotApplicableError:
             return "N"

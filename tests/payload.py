@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from nora.artefact import sealed, sha256_of
-from nora.engine.store.folder import MANIFEST, _file_digest, _manifest_digest
+from nora.artefact import MANIFEST, quick_digest, sealed, sha256_of
+from nora.engine.store.array_folder import _manifest_digest
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,6 @@ def with_digests(engine: Path) -> None:
         if about["file"]:
             path = engine / about["file"]
             about["bytes"] = path.stat().st_size
-            about |= {"sha256": _file_digest(path, True), "quick": _file_digest(path, False)}
+            about |= {"sha256": sha256_of(path), "quick": quick_digest(path)}
     manifest["sha256"] = _manifest_digest(manifest)
     (engine / MANIFEST).write_text(json.dumps(manifest))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from nora.experiments.grid import Working
 from nora.experiments.lab import Lab
-from nora.experiments.options import Working
 from nora.experiments.recipe import Report
 from nora.experiments.runner import run_recipe
 

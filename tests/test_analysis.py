@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import nora
-from nora.analysis.folder import FILES, OF_SEVERAL
+from nora.analysis.output_folder import FILES, OF_SEVERAL
 from shell import document
 
 CAMP = 24

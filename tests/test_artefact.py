@@ -14,7 +14,7 @@ from nora.artefact import MANIFEST, DamagedError
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     place = tmp_path / "thing"
-    with artefact.written(place, "thing", 1) as new:
+    with artefact.write_artefact(place, "thing", 1) as new:
         (new.folder / "a.json").write_text("[1, 2]")
         (new.folder / "part").mkdir()
         (new.folder / "part" / "b.npy").write_bytes(b"numbers")
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_was_written_is_read(folder: Path) -> None:
-    found = artefact.opened(folder, "thing", 1)
+    found = artefact.open_artefact(folder, "thing", 1)
     assert found.facts == {"seed": 3}
     assert sorted(found.files) == ["a.json", "part/b.npy"]
     assert found.path("part/b.npy").read_bytes() == b"numbers"
@@ -35,10 +35,10 @@ def test_what_was_written_is_read(folder: Path) -> None:
 def test_an_edited_or_missing_file_is_named(folder: Path, check: artefact.Check) -> None:
     (folder / "a.json").write_text("[1, 3]")
     with pytest.raises(DamagedError, match=r"a\.json.*train it"):
-        artefact.opened(folder, "thing", 1, check=check, remedy="train it")
+        artefact.open_artefact(folder, "thing", 1, check=check, remedy="train it")
     (folder / "a.json").unlink()
     with pytest.raises(DamagedError, match=r"a\.json is missing"):
-        artefact.opened(folder, "thing", 1, check=check)
+        artefact.open_artefact(folder, "thing", 1, check=check)
 
 
 def test_a_quick_check_reads_parts_of_large_files(
@@ -46,33 +46,33 @@ def test_a_quick_check_reads_parts_of_large_files(
 ) -> None:
     monkeypatch.setattr(artefact, "READ_IN_FULL", 2**22)
     place = tmp_path / "large"
-    with artefact.written(place, "thing", 1) as new:
+    with artefact.write_artefact(place, "thing", 1) as new:
         (new.folder / "x.npy").write_bytes(bytes(2**23))
-    assert "quick" in artefact.opened(place, "thing", 1, check="quick").files["x.npy"]
+    assert "quick" in artefact.open_artefact(place, "thing", 1, check="quick").files["x.npy"]
     with (place / "x.npy").open("r+b") as file:
         file.seek(2**23 - 5)
         file.write(b"!")
     with pytest.raises(DamagedError, match=r"x\.npy"):
-        artefact.opened(place, "thing", 1, check="quick")
+        artefact.open_artefact(place, "thing", 1, check="quick")
 
 
 def test_an_edited_manifest_is_noticed(folder: Path) -> None:
     document = json.loads((folder / MANIFEST).read_text())
     (folder / MANIFEST).write_text(json.dumps({**document, "seed": 4}))
     with pytest.raises(DamagedError, match="not as it was written"):
-        artefact.opened(folder, "thing", 1)
+        artefact.open_artefact(folder, "thing", 1)
 
 
 def test_another_kind_or_version_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DamagedError, match="'thing', expected 'run'"):
-        artefact.opened(folder, "run", 1)
+        artefact.open_artefact(folder, "run", 1)
     with pytest.raises(DamagedError, match=r"version 1.*version 2"):
-        artefact.opened(folder, "thing", 2)
+        artefact.open_artefact(folder, "thing", 2)
     with pytest.raises(FileNotFoundError, match="saved run"):
-        artefact.opened(tmp_path, "run", 1)
+        artefact.open_artefact(tmp_path, "run", 1)
     (folder / MANIFEST).write_text("[")
     with pytest.raises(DamagedError, match="not readable"):
-        artefact.opened(folder, "thing", 1)
+        artefact.open_artefact(folder, "thing", 1)
 
 
 def test_a_manifest_cannot_name_files_elsewhere(folder: Path) -> None:
@@ -81,11 +81,11 @@ def test_a_manifest_cannot_name_files_elsewhere(folder: Path) -> None:
     del document["sha256"]
     (folder / MANIFEST).write_text(json.dumps(artefact.sealed(document)))
     with pytest.raises(DamagedError, match="outside"):
-        artefact.opened(folder, "thing", 1)
+        artefact.open_artefact(folder, "thing", 1)
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), artefact.written(tmp_path / "x", "thing", 1) as new:
+    with pytest.raises(RuntimeError), artefact.write_artefact(tmp_path / "x", "thing", 1) as new:
         (new.folder / "a").write_text("a")
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []

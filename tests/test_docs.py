@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from nora.datasets import DATASETS
-from nora.engine.lower import registry
+from nora.engine.lower import lowerings
 from nora.methods import METHODS
 from nora.models import MODELS
 from shell import ok
@@ -27,8 +27,8 @@ def unregistered_afterwards(monkeypatch):
     for family in (METHODS, MODELS, DATASETS):
         list(family)
         monkeypatch.setattr(family, "_entries", dict(family._entries))
-    registry.load()
-    monkeypatch.setattr(registry, "LOWERINGS", dict(registry.LOWERINGS))
+    lowerings.load()
+    monkeypatch.setattr(lowerings, "LOWERINGS", dict(lowerings.LOWERINGS))
 
 
 PAGES = [

@@ -8,14 +8,14 @@
 Nothing in a folder can execute. `sha256` is the digest of the manifest without it, so that edited numbers are
 noticed like a damaged file. A folder is complete or not there:
 
-    with artefact.written(folder, "run", 1) as new:
+    with artefact.write_artefact(folder, "run", 1) as new:
         write_tensors(model.state_dict(), new.folder / "model.safetensors")
         new.facts["seed"] = 0                          # what the manifest holds beside the files
 
-    found = artefact.opened(folder, "run", 1, remedy="train it again")
+    found = artefact.open_artefact(folder, "run", 1, remedy="train it again")
     found.facts["seed"], found.path("model.safetensors")
 
-`opened` reads every file to compare its digest. Arrays that are mapped into memory may be large: with
+`open_artefact` reads every file to compare its digest. Arrays that are mapped into memory may be large: with
 `check="quick"` it reads files of up to 32 MB in full, of larger ones both ends and 256 blocks in between.
 Folders that grow (a checkpoint and its parts) list no files: `write_manifest` and `read_manifest` alone.
 """
@@ -152,7 +152,9 @@ class Artefact:
 
 
 @contextmanager
-def written(folder: Path, kind: str, version: int, *, replace: bool = False) -> Iterator[Artefact]:
+def write_artefact(
+    folder: Path, kind: str, version: int, *, replace: bool = False
+) -> Iterator[Artefact]:
     """A new folder to write files and `facts` into; it takes its place when all of it is written.
 
     Args:
@@ -170,10 +172,10 @@ def written(folder: Path, kind: str, version: int, *, replace: bool = False) -> 
         write_manifest(temporary, kind, version, {**new.facts, "files": new.files})
 
 
-def opened(
+def open_artefact(
     folder: Path, kind: str, version: int, *, check: Check = "all", remedy: str = "make it again"
 ) -> Artefact:
-    """A folder that `written` has made, its files compared with their digests.
+    """A folder that `write_artefact` has made, its files compared with their digests.
 
     Raises:
         FileNotFoundError: When there is no manifest.

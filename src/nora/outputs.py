@@ -44,7 +44,7 @@ RUN_FILES = (
 
 
 @dataclass(frozen=True)
-class Inputs:
+class CommandInputs:
     """What a command reads, which it must therefore never overwrite.
 
     Attributes:
@@ -75,7 +75,7 @@ class Inputs:
         )
 
 
-def read_from(*sources: Path | None, made_from: Iterable[Mapping[str, Any]] = ()) -> Inputs:
+def read_from(*sources: Path | None, made_from: Iterable[Mapping[str, Any]] = ()) -> CommandInputs:
     """The inputs of a command: what it reads, and what the runs among that were made from.
 
     Args:
@@ -97,7 +97,7 @@ def read_from(*sources: Path | None, made_from: Iterable[Mapping[str, Any]] = ()
     data = os.environ.get("NORA_DATA")
     if data:
         files.append(Path(data).expanduser())
-    return Inputs(tuple(files), frozenset(contents))
+    return CommandInputs(tuple(files), frozenset(contents))
 
 
 def remedy() -> str:
@@ -105,7 +105,7 @@ def remedy() -> str:
     return f"choose another {option('out')}, or add {option('force', True)} to replace it"
 
 
-def check_file(path: Path, force: bool = False, inputs: Inputs | None = None) -> None:
+def check_file(path: Path, force: bool = False, inputs: CommandInputs | None = None) -> None:
     """Raise unless a file can be written to `path` without losing anything.
 
     Args:
@@ -127,7 +127,9 @@ def check_file(path: Path, force: bool = False, inputs: Inputs | None = None) ->
     check_folder(path.absolute().parent)
 
 
-def check_table(path: Path | None, force: bool = False, inputs: Inputs | None = None) -> None:
+def check_table(
+    path: Path | None, force: bool = False, inputs: CommandInputs | None = None
+) -> None:
     """Raise unless a table, and what stands beside it, can be written to `path`; None stands for no table."""
     if path is None:
         return
@@ -192,7 +194,7 @@ def check_own_folder(
     check_folder(folder.absolute().parent)
 
 
-def check_keeps(folder: Path, inputs: Inputs) -> None:
+def check_keeps(folder: Path, inputs: CommandInputs) -> None:
     """Raise when replacing `folder` would delete an input."""
     if not folder.is_dir():
         return

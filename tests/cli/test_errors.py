@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tomllib
 import warnings
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 import nora
+from elsewhere import elsewhere
 from nora.cli.errors import EXTRAS
 from shell import refused, run
 
@@ -110,7 +110,7 @@ def test_a_mistake_in_a_command_keeps_its_traceback(
 def test_a_mistake_on_a_line_of_ours_keeps_its_traceback(
     karate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nora.cli.arguments._option", lambda _: None)
+    monkeypatch.setattr("nora.cli.parameters._option", lambda _: None)
     error = told_as_a_bug("rank", karate, "--method", "brute", "--option", "a=1")
     assert isinstance(error, TypeError)
 
@@ -133,7 +133,7 @@ def test_python_shows_the_traceback_and_then_the_request(karate: Path) -> None:
         "nora.Session.influence = lambda *_, **__: len(None)\n"
         f"nora.cli.app(['rank', {str(karate)!r}, '--method', 'brute'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = elsewhere(code)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("Traceback (most recent call last):\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nora.cli.arguments import parse_nodes
+from nora.cli.parameters import parse_nodes
 from shell import ok
 
 

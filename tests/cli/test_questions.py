@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import nora
-from nora.cli.arguments import parse_edges
+from nora.cli.parameters import parse_edges
 from shell import document, ok, refused
 
 COMMANDS = ["rank", "top", "fragile", "what-if", "group", "who", "flip"]

@@ -17,9 +17,9 @@ import pytest
 import torch
 
 import nora
-from nora.analysis.folder import FILES, OF_SEVERAL
-from nora.cli.arguments import parse_nodes
+from nora.analysis.output_folder import FILES, OF_SEVERAL
 from nora.cli.explore import _targets
+from nora.cli.parameters import parse_nodes
 from nora.ingest import encode
 from nora.results.spreadsheet import unescaped
 from nora.training.trust import assess

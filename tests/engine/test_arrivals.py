@@ -15,7 +15,7 @@ from torch_geometric.data import Data, HeteroData
 import hetero_graphs
 import nora
 from edit_batches import batch_of
-from nora.engine.edits import why_not
+from nora.engine.edit_support import why_not
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import pick_backend

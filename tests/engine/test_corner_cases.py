@@ -14,6 +14,7 @@ import by_hand
 import nora
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels import vectorised
+from nora.engine.ops.aggregate import Attend
 from nora.model import build_problem
 from nora.model.checks import check_model
 from nora.questions.reach import reach_bound
@@ -177,12 +178,16 @@ def test_quantiles_that_depend_on_where_a_group_begins_are_not_followed(interpol
     assert ("fallback" in found.details) == (interpolation != "linear")
 
 
-def test_a_step_that_does_not_run_while_it_is_checked_is_a_fallback() -> None:
+def test_an_operation_that_does_not_run_while_it_is_checked_is_a_fallback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise IndexError("no such row")
+
     torch.manual_seed(0)
-    data = graph()
-    data.x = data.x.half()
-    model = Tanh(pyg.GATConv(4, 8)).half().eval()
-    with pytest.warns(RuntimeWarning, match="an operation does not run"):
+    data, model = graph(), Tanh(pyg.GATConv(4, 8)).eval()
+    monkeypatch.setattr(Attend, "changed", broken)
+    with pytest.warns(RuntimeWarning, match=r"does not run \(IndexError: no such row\)"):
         found = nora.influence(model, data, "exact", backend="compiled", **QUIET)
     truth = nora.influence(model, data, "brute", **QUIET)
     torch.testing.assert_close(found.scores, truth.scores)

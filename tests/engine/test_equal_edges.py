@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, to_undirected
 
 import nora
-from nora.engine.trace.stand_ins import exchanged
+from nora.engine.trace.stand_ins import stand_ins_installed
 
 FEATURES, CLASSES = 5, 3
 Body = Callable[[Any, Tensor, Tensor, Tensor], Tensor]
@@ -183,7 +183,7 @@ def test_pyg_has_its_own_functions_back_after_a_recording() -> None:
     code = [f.__code__ for f in (coalesce, utils.to_edge_index)]
     e = torch.tensor([[1, 0, 1, 2], [2, 1, 2, 0]])
     w = torch.tensor([1.0, 2.0, 4.0, 8.0])
-    with exchanged():
+    with stand_ins_installed():
         assert coalesce.__code__ is not code[0]
         during, outcome = coalesce(e), coalesce(e, w)
     assert [f.__code__ for f in (coalesce, utils.to_edge_index)] == code

@@ -114,9 +114,9 @@ def test_a_map_that_hands_its_rows_on_as_they_are_does_not_share_the_blocks_memo
 def test_large_pages_change_nothing() -> None:
     rows = torch.randn(3000, 700)
     before = rows.clone()
-    pages.settle(rows)
-    pages.settle(rows[:, 1:])
-    pages.settle(None)
+    pages.use_large_pages(rows)
+    pages.use_large_pages(rows[:, 1:])
+    pages.use_large_pages(None)
     assert torch.equal(rows, before)
     new = pages.room(3, 4, dtype=torch.float64)
     assert new.shape == (3, 4)

@@ -11,8 +11,8 @@ import nora
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels import compiled, vectorised
 from nora.engine.ir.op import Chunk
-from nora.engine.passes import low_rank as mixers
-from nora.engine.passes.low_rank import Mapped, Passed, Rectified
+from nora.engine.passes import keep_low_rank as mixers
+from nora.engine.passes.keep_low_rank import Mapped, Passed, Rectified
 from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 from nora.models.timme import TIMME, TIMMEConv

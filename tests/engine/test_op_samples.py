@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
-from nora.engine.lower import program
-from nora.engine.lower.registry import LOWERINGS, Lowering
+from nora.engine.lower import lower_program
+from nora.engine.lower.lowerings import LOWERINGS, Lowering
 from nora.engine.unsupported import UnsupportedError
 from op_lowered import lowered, lowerings, outcome
 from op_samples import Case, cases
@@ -64,8 +64,9 @@ def test_an_operation_gives_its_samples_their_rows_or_is_refused(part: int) -> N
         for case, before in _chosen(op.formatted_name, cases(op)):
             now = outcome(case)
             count[now] += 1
-            if now == "W":
-                failed.append(f"{case.label}: wrong rows")
+            if now in "WE":
+                why = {"W": "wrong rows", "E": "a lowering raises"}[now]
+                failed.append(f"{case.label}: {why}")
             elif before == "F" != now:
                 failed.append(f"{case.label}: followed before, not now")
     assert not failed, "\n".join(failed)
@@ -154,12 +155,12 @@ def test_what_is_drawn_from_a_mean_of_all_nodes_is_refused() -> None:
 def test_what_torch_tags_as_pointwise_is_followed_row_by_row(name: str) -> None:
     packet = getattr(torch.ops.aten, name)
     overloads = [getattr(packet, one) for one in packet.overloads()]
-    assert any(program.is_pointwise(func) for func in overloads)
+    assert any(lower_program.is_pointwise(func) for func in overloads)
 
 
 def test_tags_are_those_of_overloads() -> None:
     aten = torch.ops.aten
-    assert program.is_pointwise(aten.max.other)
-    assert not program.is_pointwise(aten.max.dim)
-    assert not program.is_pointwise(aten.equal.default)
-    assert not program.is_pointwise(aten.rrelu.default)
+    assert lower_program.is_pointwise(aten.max.other)
+    assert not lower_program.is_pointwise(aten.max.dim)
+    assert not lower_program.is_pointwise(aten.equal.default)
+    assert not lower_program.is_pointwise(aten.rrelu.default)

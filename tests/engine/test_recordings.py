@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 import by_hand
 import nora
 from nora.engine.ir.space import Space
-from nora.engine.trace.samples import samples
+from nora.engine.trace.samples import sample_graphs
 from nora.model import build_problem
 
 
@@ -39,7 +39,7 @@ def test_a_few_nodes_that_are_equally_many_on_all_samples_are_not_taken_for_a_nu
     model = Experts().double().eval()
     hubs.expert = torch.zeros(150, dtype=torch.bool)
     hubs.n_id = torch.arange(150)
-    seen = [graph.n_id for graph, _, _ in samples(build_problem(model, hubs, forward=call))]
+    seen = [graph.n_id for graph, _, _ in sample_graphs(build_problem(model, hubs, forward=call))]
     once = [torch.bincount(ids, minlength=150) == 1 for ids in seen]
     hubs.expert[(once[0] & once[1]).nonzero().flatten()[-2:]] = True
     assert hubs.expert.sum() == 2

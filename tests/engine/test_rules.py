@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import re
+import warnings
 
 import pytest
 import torch
@@ -12,7 +12,8 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 import nora
-from nora.engine.lower import registry
+from elsewhere import printed
+from nora.engine.lower import lowerings
 
 
 class Halved(pyg.MessagePassing):
@@ -37,8 +38,8 @@ class UsersModel(nn.Module):
 
 @pytest.fixture
 def only_for_this_test(monkeypatch):
-    registry.load()
-    monkeypatch.setattr(registry, "LOWERINGS", dict(registry.LOWERINGS))
+    lowerings.load()
+    monkeypatch.setattr(lowerings, "LOWERINGS", dict(lowerings.LOWERINGS))
 
 
 def test_users_can_add_a_rule_in_a_few_lines(hubs, only_for_this_test):
@@ -76,7 +77,7 @@ def test_a_rule_that_fails_is_told_of_and_not_used(hubs, only_for_this_test):
         raise AttributeError("no such thing")
 
     model = UsersModel().double()
-    with pytest.warns(RuntimeWarning, match=r"the rule for Halved fails \(AttributeError: no such"):
+    with pytest.warns(RuntimeWarning, match=r"\(Halved\) fails \(AttributeError: no such"):
         found = nora.influence(model, hubs, "exact", progress=False)
     truth = nora.influence(model, hubs, "brute", progress=False)
     assert torch.allclose(found.scores, truth.scores, atol=1e-12)
@@ -95,19 +96,19 @@ def test_a_rule_that_is_wrong_only_after_a_removal_is_found_out(hubs, only_for_t
 
 
 def test_a_class_has_one_rule_unless_another_is_meant_to_take_its_place(only_for_this_test):
-    built_in = registry.lowering_of(pyg.GCNConv(2, 2)).function
+    built_in = lowerings.lowering_of(pyg.GCNConv(2, 2)).function
     with pytest.raises(ValueError, match=r"a rule .*GCNConv. already.*override=True"):
 
         @nora.rule(Halved, pyg.GCNConv)
         def mine(plan, conv, x, edge_index): ...
 
-    assert registry.lowering_of(pyg.GCNConv(2, 2)).function is built_in
-    assert registry.lowering_of(Halved()) is None  # all or nothing
+    assert lowerings.lowering_of(pyg.GCNConv(2, 2)).function is built_in
+    assert lowerings.lowering_of(Halved()) is None  # all or nothing
 
     @nora.rule(pyg.GCNConv, override=True)
     def better(plan, conv, x, edge_index): ...
 
-    assert registry.lowering_of(pyg.GCNConv(2, 2)).function is better
+    assert lowerings.lowering_of(pyg.GCNConv(2, 2)).function is better
 
 
 def test_a_cell_with_a_rule_may_run_twice(only_for_this_test):
@@ -119,7 +120,7 @@ def test_a_cell_with_a_rule_may_run_twice(only_for_this_test):
 
     cell()
     latest = cell()
-    assert registry.lowering_of(Halved()).function is latest
+    assert lowerings.lowering_of(Halved()).function is latest
 
 
 def test_a_rule_is_not_lost_when_the_rules_of_the_package_are_loaded_after_it():
@@ -130,10 +131,10 @@ from torch_geometric.nn import GCNConv
 @nora.rule(GCNConv, override=True)
 def mine(plan, conv, x, edge_index, edge_weight=None): ...
 
-from nora.engine.lower.registry import lowering_of
+from nora.engine.lower.lowerings import lowering_of
 assert lowering_of(GCNConv(2, 2)).function is mine
 """
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+    printed(code)
 
 
 def _falls_back_and_is_right(data: Data) -> nn.Module:
@@ -143,3 +144,28 @@ def _falls_back_and_is_right(data: Data) -> nn.Module:
     truth = nora.influence(model, data, "brute", progress=False)
     assert torch.equal(found.scores, truth.scores)
     return model
+
+
+def _broken(*_, **__):
+    raise KeyError("no such option")
+
+
+@pytest.mark.parametrize("key", ["pointwise", pyg.GCNConv, pyg.aggr.MedianAggregation])
+def test_a_lowering_that_raises_is_named_with_its_exception(key, hubs, monkeypatch):
+    lowerings.load()
+    raw = key is pyg.aggr.MedianAggregation
+    monkeypatch.setitem(lowerings.LOWERINGS, key, lowerings.Lowering(_broken, raw))
+    torch.manual_seed(0)
+    conv = pyg.SAGEConv(6, 3, aggr="median") if raw else pyg.GCNConv(6, 3)
+    model = pyg.Sequential("x, edge_index", [(conv, "x, edge_index -> x"), nn.Tanh()]).double()
+    fails = r"the lowering of .* fails \(KeyError: 'no such option'\)"
+    with pytest.warns(RuntimeWarning, match=fails):
+        found = nora.influence(model, hubs, "exact", progress=False)
+    followed = key is pyg.GCNConv  # operation by operation
+    assert found.details["followed"] == ("engine" if followed else "brute")
+    assert followed or re.search(fails, found.details["fallback"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert re.search(fails, str(nora.explain_engine(model, hubs)))
+    truth = nora.influence(model, hubs, "brute", progress=False)
+    torch.testing.assert_close(found.scores, truth.scores)

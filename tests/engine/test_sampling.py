@@ -17,7 +17,7 @@ from graphs import barabasi
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import FIRST
 from nora.engine.estimate.sampling import folded
-from nora.engine.exec.kernels import compiled, drawing, loops_sampling, vectorised
+from nora.engine.exec.kernels import compiled, loops_sampling, row_sampling, vectorised
 from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 from nora.model.preserve import evaluating
@@ -262,7 +262,7 @@ def thresholds(sizes: np.ndarray, error: float) -> dict[str, float]:
     """What sizes are compared with to tell the chance of a row, by both backends."""
     rooms = np.empty((2, loops_sampling.BINS))
     plain = torch.from_numpy(sizes.clip(min=0))
-    found = drawing._threshold(plain, torch.zeros(len(sizes), dtype=torch.long), 1, error)
+    found = row_sampling._threshold(plain, torch.zeros(len(sizes), dtype=torch.long), 1, error)
     return {
         "compiled": loops_sampling.threshold(sizes, error, *rooms),
         "vectorised": float(found),

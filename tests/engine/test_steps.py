@@ -13,7 +13,7 @@ from nora.engine.estimate.linear import Linearised
 from nora.engine.exec.kernels.choice import pick_backend
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Op, Value
-from nora.engine.lower import registry
+from nora.engine.lower import lowerings
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
@@ -26,7 +26,7 @@ class Heard(Op):
         self.edge_index = edge_index
         super().__init__([x], Value(x.space, max(x.depth, 0) + 1))
 
-    def settle(self):
+    def set_depth(self):
         self.output.depth = max(self.inputs[0].depth, 0) + 1
 
     def hops(self):
@@ -80,8 +80,8 @@ class Twice(nn.Module):
 
 @pytest.fixture(params=[Heard, Deaf])
 def kind(request, monkeypatch):
-    registry.load()
-    monkeypatch.setattr(registry, "LOWERINGS", dict(registry.LOWERINGS))
+    lowerings.load()
+    monkeypatch.setattr(lowerings, "LOWERINGS", dict(lowerings.LOWERINGS))
 
     @nora.rule(HeardConv)
     def heard(plan, conv, x, edge_index):

@@ -12,7 +12,7 @@ import torch
 from nora.experiments.benchmark import Benchmark, model_fingerprint
 from nora.experiments.cells import PROFILES, Cell
 from nora.experiments.lab import TRUTH, Lab
-from nora.experiments.single import one_by_one
+from nora.experiments.single import per_model
 from recipes import reproduce
 
 CELL = Cell("karate", "gcn", "node")
@@ -54,7 +54,7 @@ def test_scores_are_compared_as_the_tables_do(lab: Lab, written: Path) -> None:
     benchmark = Benchmark.load(written)
     cauchy = [found.scores for found in lab.all_scores(CELL, "cauchy")]
     (row,) = benchmark.compare({"karate-gcn-node": cauchy}).to_dict("records")
-    found = one_by_one(lab, ("cauchy",)).query("task == 'node'")["pearson"]
+    found = per_model(lab, ("cauchy",)).query("task == 'node'")["pearson"]
     told = f"{found.mean():.3f} ({found.min():.3f} to {found.max():.3f})"
     assert (row["cell"], row["models"], row["pearson"]) == ("karate-gcn-node", 2, told)
     unseen = ~benchmark.labelled(CELL).numpy()

@@ -10,7 +10,7 @@ import torch
 
 from nora.experiments.cells import PROFILES, Cell
 from nora.experiments.lab import TRUTH, Lab
-from nora.experiments.single import RANK, cells_table, expected_table, median_error, one_by_one
+from nora.experiments.single import RANK, cells_table, expected_table, median_error, per_model
 
 CELL = Cell("karate", "gcn", "node")
 
@@ -22,7 +22,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 
 def test_every_model_is_compared_with_its_own_truth_on_unseen_nodes(lab: Lab) -> None:
-    found = one_by_one(lab, ("degree", "cauchy"))
+    found = per_model(lab, ("degree", "cauchy"))
     assert found[["method", "cycle"]].values.tolist() == [
         ["degree", 0],
         ["degree", 1],
@@ -43,7 +43,7 @@ def test_every_model_is_compared_with_its_own_truth_on_unseen_nodes(lab: Lab) ->
 
 
 def test_tables_tell_mean_and_range_over_models(lab: Lab) -> None:
-    found = one_by_one(lab, ("degree", "cauchy"))
+    found = per_model(lab, ("degree", "cauchy"))
     low, high = sorted(found[found["method"] == "degree"]["pearson"])
     told = f"{(low + high) / 2:.3f} ({low:.3f} to {high:.3f})"
     expected = expected_table(found).set_index("method")

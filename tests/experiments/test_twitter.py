@@ -16,9 +16,9 @@ from nora.datasets import DATASETS
 from nora.experiments import lab as laboratory
 from nora.experiments.cells import PROFILES, Cell
 from nora.experiments.lab import TRUTH, Lab
-from nora.experiments.politicians import change_by_relation, edges_of, predicted_otherwise
+from nora.experiments.politicians import change_by_relation, edges_of_node, predicted_otherwise
 from nora.experiments.twitter import METHODS
-from nora.experiments.twitter_bands import banded, degrees
+from nora.experiments.twitter_bands import banded, degrees_by_relation
 from recipes import reproduce
 
 
@@ -81,7 +81,7 @@ def test_bands_are_told_and_drawn(lab: Lab, tmp_path: Path, name: str) -> None:
 def test_directed_types_tell_acting_from_being_acted_upon(lab: Lab, tmp_path: Path) -> None:
     report = reproduce("twitter-edges", lab, tmp_path, "a command")
     _, bands = report.raw[0]
-    into, out = degrees(lab, "camps")["reply"]
+    into, out = degrees_by_relation(lab, "camps")["reply"]
     users = bands["users"]
     assert (bands["replied"] * users).sum() == pytest.approx(into.sum())
     assert (bands["reply"] * users).sum() == pytest.approx(out.sum())
@@ -101,7 +101,7 @@ def test_people_are_told_with_what_changes_without_them_and_through_which_relati
     assert people["name"][0] == relations["name"][0] == str(first)
     assert people["influence"][0] == pytest.approx(float(scores[first]))
     runs = [lab.run(cell, cycle) for cycle in range(lab.cycles)]
-    ties = edges_of(runs[0], first)
+    ties = edges_of_node(runs[0], first)
     graph = runs[0].data["user", "reply", "user"].edge_index
     mine = (graph == first).any(dim=0) & (graph[0] != graph[1])
     assert len(ties["user", "reply", "user"]) == int(mine.sum())
@@ -121,7 +121,7 @@ def test_bands_are_of_equal_size_and_the_most_influential_come_last() -> None:
 
 def test_degrees_leave_self_loops_out(lab: Lab) -> None:
     data = lab.dataset("camps").data
-    into, out = degrees(lab, "camps")["reply"]
+    into, out = degrees_by_relation(lab, "camps")["reply"]
     source, target = data["user", "reply", "user"].edge_index
     other = source != target
     assert into.sum() == out.sum() == int(other.sum()) < len(source)

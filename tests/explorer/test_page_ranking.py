@@ -114,7 +114,7 @@ def test_the_nodes_come_back_after_another_ranking(watched, other):
 def test_a_finished_ranking_arrives_whole_in_however_many_parts(
     browser, explorer, run, monkeypatch
 ):
-    monkeypatch.setattr("nora.explorer.ranking.PART", 10)
+    monkeypatch.setattr("nora.explorer.background_ranking.PART", 10)
     watched = visit(browser, explorer)
     page = watched.page
     page.wait_for_selector("#panel h4:text-is('Most influential')")

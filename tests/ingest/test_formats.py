@@ -10,7 +10,7 @@ from types import ModuleType
 import pyarrow as pa
 import pytest
 
-from nora.analysis.checks import check_files
+from nora.analysis.early_checks import check_files
 from nora.ingest import read_graph
 from nora.ingest.formats import FORMATS, ROLES, Format, existing
 from nora.ingest.table import Table, Wanted, arrow_table

@@ -12,8 +12,8 @@ import torch
 
 from nora.ingest import read_graph
 from nora.ingest.columns import EdgeColumns
-from nora.ingest.edges import Edges, edges_of
-from nora.ingest.ids import Named
+from nora.ingest.edge_list import EdgeList, edge_list
+from nora.ingest.ids import IdTable
 from nora.ingest.table import Column, Table, plain_ascii
 
 NAMES = ["ann", "bob ", " Bob", "7", "7.0", "zoë", "x y", "-", "0x1", "NA", "é" * 40, "007"]
@@ -106,11 +106,11 @@ def test_edges_without_weights_are_those_with_weights_one(
     assert notes == [note for note in told if "both directions" not in note]
 
 
-def _edges(columns: dict[str, np.ndarray], directed: bool) -> tuple[Edges, list[str]]:
+def _edges(columns: dict[str, np.ndarray], directed: bool) -> tuple[EdgeList, list[str]]:
     notes: list[str] = []
     cells = [Column(pa.array(column.astype(str).tolist())) for column in columns.values()]
     table = Table("e", tuple(columns), cells, str)
-    return edges_of(Named(table, (0, 1)), EdgeColumns(), directed, notes), notes
+    return edge_list(IdTable(table, (0, 1)), EdgeColumns(), directed, notes), notes
 
 
 def test_texts_that_differ_in_blanks_alone_are_one() -> None:

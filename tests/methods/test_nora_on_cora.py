@@ -16,8 +16,8 @@ from torch import Tensor
 import nora
 from nora.methods.nora import (
     combine,
-    degrees,
     gradient_part,
+    in_and_out_degrees,
     layer_terms,
     norms_of,
     topology_part,
@@ -49,7 +49,7 @@ def test_tuned_on_a_tenth_it_reaches_080_on_the_rest(run: nora.Run) -> None:
 
     problem = build_problem(run.model, run.data)
     terms = layer_terms(problem, "own")
-    degree = degrees(problem, torch.float64)
+    degree = in_and_out_degrees(problem, torch.float64)
     norms = {p: norms_of(terms, p, problem.num_nodes).double() for p in (1.0, 2.0, 5.0)}
 
     def gradient(beta: float, p: float) -> Tensor:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv, RGATConv, SAGEConv
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import GCNConv, HeteroConv, RGATConv, SAGEConv
 
 import by_hand
 import nora
@@ -270,6 +271,18 @@ def test_one_edge_in_the_code_is_refused_whichever_it_is(ends: tuple[int, int]) 
         nora.influence(OneEdge(*ends).double().eval(), data, forward=call, progress=False)
 
 
+class LessTheFirst(Layer):
+    """Every row less that of the first node: as if there were an edge from it to all."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x - x[0], edge_index)
+
+
+def test_a_node_that_all_others_are_compared_with_by_its_place_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"takes a node by its place.*test_foreign\.py.*data\.x"):
+        nora.influence(LessTheFirst().double().eval(), GRAPH, "exact", progress=False)
+
+
 class FirstTwice(Layer):
     """The first row counts twice, whichever node it is."""
 
@@ -282,3 +295,132 @@ def test_the_first_row_is_a_place_and_no_id() -> None:
     found = nora.influence(model, GRAPH, "exact", nodes=[0, 5], progress=False)
     truth = by_hand.influence(model, GRAPH, [0, 5], call=lambda m, d: m(d.x, d.edge_index))
     assert found.scores[[0, 5]].tolist() == pytest.approx(truth.tolist())
+
+
+def _users_and_items() -> HeteroData:
+    random = torch.Generator().manual_seed(3)
+    data = HeteroData()
+    for kind, count in (("user", 20), ("item", 24)):
+        data[kind].x = torch.randn(count, FEATURES, generator=random, dtype=torch.double)
+        data[kind].special = torch.zeros(count, 1, dtype=torch.double)
+    data["user"].special[[3, 7]] = 1.0
+    ends = [torch.randint(count, (60,), generator=random) for count in (20, 24)]
+    data["user", "rates", "item"].edge_index = torch.stack(ends)
+    data["item", "rev_rates", "user"].edge_index = torch.stack(ends[::-1])
+    return data
+
+
+class OfTypes(nn.Module):
+    """Two layers on users and items, with something done to users in between."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.how = how
+        self.convs = nn.ModuleList(
+            HeteroConv(
+                {
+                    ("user", "rates", "item"): SAGEConv((-1, -1), CLASSES),
+                    ("item", "rev_rates", "user"): SAGEConv((-1, -1), CLASSES),
+                }
+            )
+            for _ in range(2)
+        )
+
+    def forward(self, data: HeteroData) -> dict[str, Tensor]:
+        x = self.convs[0](data.x_dict, data.edge_index_dict)
+        users = x["user"]
+        if self.how == "by id":
+            mark = torch.zeros(len(users), 1, dtype=users.dtype)
+            mark[[3, 7]] = 1.0
+            x["user"] = users * (1 + mark)
+        elif self.how == "by feature":
+            x["user"] = users * (1 + data["user"].special)
+        elif self.how == "in order":
+            x["user"] = users + users.roll(1, 0)
+        else:
+            x["user"] = users.index_add(0, torch.tensor([5, 9]), users[[3, 7]])
+        return self.convs[1](x, data.edge_index_dict)
+
+
+def _of_types(how: str, **options: Any) -> Any:
+    model, data = OfTypes(how).double().eval(), _users_and_items()
+    with torch.no_grad():
+        model(data)
+    task = nora.NodeClassification(node_type="user")
+    return nora.influence(model, data, task=task, forward=call, progress=False, **options)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_node_ids_of_one_type_in_the_code_stay_with_their_nodes(method: str) -> None:
+    with pytest.warns(RuntimeWarning, match="knows nodes by their numbers.*isolated"):
+        found = _of_types("by id", method=method)
+    true = _of_types("by feature", method="brute")
+    torch.testing.assert_close(found.scores, true.scores, rtol=1e-9, atol=1e-12)
+
+
+def test_an_order_of_the_nodes_of_a_type_is_not_taken_for_ids() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = _of_types("in order", method="brute")
+    assert bool((found.scores > 0).any())
+
+
+def test_edges_between_nodes_of_a_type_that_stand_in_the_code_are_refused() -> None:
+    with pytest.raises(ValueError, match="edges that are not in data"):
+        _of_types("an edge", method="brute")
+
+
+class ScoresPairs(nn.Module):
+    """Scores pairs of nodes itself, some nodes more than others."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.how, self.conv = how, GCNConv(FEATURES, 6)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_label_index: Tensor) -> Tensor:
+        h, special = self.conv(x[:, :-1], edge_index), x[:, -1:]
+        mark = torch.zeros(len(h), 1, dtype=h.dtype)
+        if self.how == "by id":
+            mark[[3, 7]] = 1.0
+        elif self.how == "by feature":
+            mark = special
+        elif self.how == "in order":
+            h = h + h.roll(1, 0)
+        else:
+            h = h.index_add(0, torch.tensor([5]), h[[3]])
+        h = h * (1 + mark)
+        return h[edge_label_index].prod(dim=0).sum(dim=-1)
+
+
+def _of_pairs(how: str, **options: Any) -> Any:
+    special = torch.zeros(20, 1, dtype=torch.double)
+    special[[3, 7]] = 1.0
+    data = Data(torch.cat([GRAPH.x, special], dim=1), GRAPH.edge_index)
+    pairs = torch.randint(20, (2, 30), generator=torch.Generator().manual_seed(1))
+    model = ScoresPairs(how).double().eval()
+    task = nora.LinkPrediction(pairs)
+    return nora.influence(model, data, task=task, progress=False, **options)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_node_ids_in_the_code_of_a_model_that_scores_pairs_stay_with_their_nodes(
+    method: str,
+) -> None:
+    with pytest.warns(RuntimeWarning, match="knows nodes by their numbers.*isolated"):
+        found = _of_pairs("by id", method=method)
+    true = _of_pairs("by feature", method="brute")
+    torch.testing.assert_close(found.scores, true.scores, rtol=1e-9, atol=1e-12)
+
+
+def test_an_order_in_a_model_that_scores_pairs_is_not_taken_for_ids() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = _of_pairs("in order", method="brute")
+    assert bool((found.scores > 0).any())
+
+
+def test_an_edge_in_the_code_of_a_model_that_scores_pairs_is_refused() -> None:
+    with pytest.raises(ValueError, match="edges that are not in data"):
+        _of_pairs("an edge", method="brute")

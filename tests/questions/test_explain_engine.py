@@ -62,7 +62,7 @@ def test_operations_on_all_rows_and_guards_are_named_with_their_lines():
     diffusion = nora.explain_engine(*model_of("Diffusion"))
     assert diffusion.reaches == "all"
     assert any(
-        line.startswith("linalg_vector_norm at public_shapes") for line in diffusion.all_rows
+        line.startswith("linalg_vector_norm at transformers.py") for line in diffusion.all_rows
     )
     relations = nora.explain_engine(*model_of("LoopOverRelations"))
     assert relations.all_rows == ()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from torch_geometric.nn import SAGEConv
 
 import hetero_graphs
 import nora
+from elsewhere import printed
 from engine.test_models_as_written import (
     LINKS,
     NODES,
@@ -30,8 +29,8 @@ from engine.test_models_as_written import (
 from engine.test_relational import RELATIONS, twitter
 from graphs import GRAPHS, hundred, labelled_camps
 from networks import Centred, network, patchwork
-from nora.engine.cost import forecast
-from nora.engine.store.folder import Writer
+from nora.engine.cost import preparation_cost
+from nora.engine.store.array_folder import Writer
 from nora.model import Problem, build_problem
 from nora.models.timme import TIMME
 
@@ -173,9 +172,9 @@ run = nora.load_run({str(tmp_path / "run")!r})
 session = nora.Session.open({str(folder)!r}, run.model)
 print(session.influence("exact", nodes=[5, 7], progress=False).scores[[5, 7]].tolist())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = printed(code)
     truth = nora.influence(run.model, run.data, "exact", nodes=[5, 7], progress=False)
-    assert json.loads(done.stdout) == pytest.approx(truth.scores[[5, 7]].tolist(), rel=1e-6)
+    assert json.loads(said) == pytest.approx(truth.scores[[5, 7]].tolist(), rel=1e-6)
 
 
 def test_writing_into_an_opened_graph_is_noticed_and_stays_here(engine) -> None:
@@ -208,7 +207,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nora.engine.store.folder.np.lib.format.write_array_header_1_0", full)
+    monkeypatch.setattr("nora.engine.store.array_folder.np.lib.format.write_array_header_1_0", full)
     with pytest.raises(OSError, match="No space left") as failed:
         nora.prepare(patchwork(), labelled_camps(), tmp_path / "engine", progress=False)
     assert failed.value.filename == str(tmp_path / "engine")
@@ -280,7 +279,7 @@ class TestForecast:
             model = nora.build_model(name, 64, 16, hidden_channels=64, num_layers=3).eval()
             problem = build_problem(model, data)
             with problem.evaluating(), torch.no_grad():
-                needs = forecast(problem)
+                needs = preparation_cost(problem)
             folder = nora.prepare(model, data, tmp_path / name, progress=False)
             size = sum(file.stat().st_size for file in folder.iterdir())
             assert 0.5 * size < needs.disk < 2 * size

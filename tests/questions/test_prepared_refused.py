@@ -15,7 +15,8 @@ from torch import nn
 import nora
 from graphs import hundred, labelled_camps
 from networks import network, patchwork
-from nora.engine.store.folder import MANIFEST, _manifest_digest
+from nora.artefact import MANIFEST, quick_digest, sha256_of
+from nora.engine.store.array_folder import _manifest_digest
 from payload import with_digests
 
 pytestmark = pytest.mark.usefixtures("everything_is_large")
@@ -47,10 +48,10 @@ def test_every_damaged_byte_is_noticed(engine) -> None:
 
 
 def test_large_files_are_looked_at_in_parts_or_in_full(engine, monkeypatch) -> None:
-    monkeypatch.setattr("nora.engine.store.folder.READ_IN_FULL", 1000)
-    monkeypatch.setattr("nora.engine.store.folder.END", 64)
-    monkeypatch.setattr("nora.engine.store.folder.BLOCKS", 2)
-    monkeypatch.setattr("nora.engine.store.folder.BLOCK", 8)
+    monkeypatch.setattr("nora.artefact.READ_IN_FULL", 1000)
+    monkeypatch.setattr("nora.artefact.END", 64)
+    monkeypatch.setattr("nora.artefact.BLOCKS", 2)
+    monkeypatch.setattr("nora.artefact.BLOCK", 8)
     model = network("gcn")
     data = hundred()
     data.x = data.x[:, :3]
@@ -142,12 +143,10 @@ def test_nothing_in_it_is_executed(engine, tmp_path: Path, monkeypatch) -> None:
     file = folder / first["file"]
     np.save(file, np.array([Trap()], dtype=object), allow_pickle=True)
     assert pickle.dumps(Trap())[:2] in file.read_bytes()
-    from nora.engine.store.folder import _file_digest
-
     first |= {
         "bytes": file.stat().st_size,
-        "sha256": _file_digest(file, True),
-        "quick": _file_digest(file, False),
+        "sha256": sha256_of(file),
+        "quick": quick_digest(file),
     }
     rewritten(folder, files=manifest["files"])
     with pytest.raises(ValueError, match="holds no array of numbers: Object arrays"):

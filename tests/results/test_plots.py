@@ -19,7 +19,7 @@ import nora
 from graphs import bridge, double, some_pairs, star
 from networks import network
 from nora import Effect, Influence
-from nora.results.plots.picture import EMPHASIS, written
+from nora.results.plots.picture import EMPHASIS, figure_text
 
 NAN = float("nan")
 ODD = ("$\\frac{$", "two\nlines", "<script>alert(1)</script>", "x" * 300, "a\x00b", "")
@@ -158,7 +158,7 @@ def test_any_name_is_drawn() -> None:
 
 
 def test_dollars_are_no_formula() -> None:
-    assert written("$5 and $6") == r"\$5 and \$6"
+    assert figure_text("$5 and $6") == r"\$5 and \$6"
 
 
 def test_nothing_to_draw_is_an_error() -> None:

@@ -21,7 +21,7 @@ import nora
 from graphs import GRAPHS, bridge, double, graph
 from networks import network
 from nora import Influence, Tuned
-from nora.methods.nora import degrees, topology_basis, topology_part, topology_weights
+from nora.methods.nora import in_and_out_degrees, topology_basis, topology_part, topology_weights
 from nora.model import Problem, build_problem
 from nora.training.splits import few_shot
 from nora.tuning.searches import Found
@@ -71,7 +71,7 @@ def plain_topology(data: Data, k1: float, k2: float, k2_prime: float) -> list[fl
 
 
 def assert_topology_is_plain(data: Data, ks: list[tuple[float, float, float]]) -> None:
-    degree = degrees(build_problem(network(), data), torch.float64)
+    degree = in_and_out_degrees(build_problem(network(), data), torch.float64)
     weights = topology_weights(*torch.tensor(ks, dtype=torch.float64).unbind(dim=1))
     at_once = torch.einsum("sab,abn->sn", weights, topology_basis(degree))
     for k, row in zip(ks, at_once, strict=True):

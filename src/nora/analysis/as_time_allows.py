@@ -23,8 +23,8 @@ from nora.questions.each import outcomes_of
 from nora.questions.score import Batch, measuring_of, score
 from nora.questions.session import Session
 from nora.report.consequences import Consequence, consequence, consequence_of
-from nora.report.edges import Edges
 from nora.report.options import ReportOptions
+from nora.report.ranked_edges import RankedEdges
 
 # How long each question may take, and how many effects are found in any case.
 SECONDS, LEAST = {"edges": 5.0, "effects": 8.0, "fragile": 8.0}, 30
@@ -40,7 +40,7 @@ TRIED, TRIED_BY_PASSES = 64, 4
 
 def first_edges(
     session: Session, influence: np.ndarray, most: int = ReportOptions.edges, progress: bool = False
-) -> Edges | None:
+) -> RankedEdges | None:
     """The `most` most influential edges of those that there is time for; None where there is none.
 
     Args:
@@ -73,7 +73,7 @@ def first_edges(
     change, flips = found.nan_to_num().numpy().T
     first = np.argsort(-change, kind="stable")[:most]
     first = first[change[first] > 0]
-    return Edges(
+    return RankedEdges(
         source=ends[0].numpy()[first],
         target=ends[1].numpy()[first],
         influence=change[first],

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from nora.analysis.as_time_allows import LEAST, consequences_of, first_edges, fragile_counts
-from nora.graph.degree import degrees
+from nora.graph.degrees import degrees
 from nora.model.task import Task
 from nora.questions.refine import refined
 from nora.questions.session import Session

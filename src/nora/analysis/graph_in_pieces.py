@@ -11,7 +11,7 @@ import pandas as pd
 from torch_geometric.data import Data
 
 from nora.files import written_atomically
-from nora.graph.degree import is_directed
+from nora.graph.degrees import is_directed
 
 # Up to so many edges NetworkX writes them; it holds the graph once more, in a kilobyte an edge.
 IN_ONE_PIECE = 200_000

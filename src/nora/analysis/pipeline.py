@@ -16,7 +16,7 @@ import pandas as pd
 from torch import Tensor
 
 from nora.analysis.asking import removals_of_page
-from nora.analysis.checks import check_files, check_labels_matter
+from nora.analysis.early_checks import check_files, check_labels_matter
 from nora.analysis.forecast import Forecast, forecast, ranking_seconds
 from nora.analysis.model_choice import ModelChoice, choose_model
 from nora.analysis.options import AskOptions, ExecOptions, ReadOptions, TrainOptions

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from nora.analysis.asking import gather
-from nora.analysis.folder import check_results, page_title
+from nora.analysis.output_folder import check_results, page_title
 from nora.analysis.stages import Stages
 from nora.analysis.summary import GraphSummary
 from nora.analysis.writing import write_results

@@ -12,12 +12,12 @@ import networkx as nx
 import pandas as pd
 
 from nora import __version__
-from nora.analysis.folder import ABOUT, MADE_BY
 from nora.analysis.graph_in_pieces import IN_ONE_PIECE, write_graphml_in_pieces
+from nora.analysis.output_folder import ABOUT, MADE_BY
+from nora.analysis.result_tables import changes_table, effect_file, predictions, scores_table
 from nora.analysis.stages import Stages
-from nora.analysis.tables import changes, effect_file, predictions, scores_table
 from nora.files import folder_written_atomically
-from nora.graph.degree import degrees
+from nora.graph.degrees import degrees
 from nora.progress import Advance
 from nora.report.page import write_page
 from nora.results.exactness import method_name
@@ -49,7 +49,7 @@ def write_results(analysis: Analysis, folder: Path, progress: bool) -> None:
             (new / "effects").mkdir()
             for rank, effect in enumerate(analysis.effects, start=1):
                 name = effect_file(rank, scores.names or (), effect.removed[0])
-                write_csv(changes(effect, dataset.class_names), new / "effects" / name)
+                write_csv(changes_table(effect, dataset.class_names), new / "effects" / name)
                 advance(1)
             if analysis.stability is not None:
                 write_csv(analysis.stability.models(), new / "models.csv")

@@ -18,7 +18,7 @@ from nora.cli.catalogue import datasets, methods, models
 from nora.cli.certified import top
 from nora.cli.demonstration import demo
 from nora.cli.display import help_text
-from nora.cli.errors import Group
+from nora.cli.errors import CommandGroup
 from nora.cli.example import example
 from nora.cli.experiments import reproduce
 from nora.cli.explore import explore
@@ -30,14 +30,14 @@ from nora.cli.inspection import inspect
 from nora.cli.prepare import prepare
 from nora.cli.ranking import merge, rank
 from nora.cli.relations import who
-from nora.cli.removal import what_if
 from nora.cli.running import run
 from nora.cli.training import train
 from nora.cli.tuning import tune
+from nora.cli.what_if import what_if
 
 app = typer.Typer(
     name="nora",
-    cls=Group,
+    cls=CommandGroup,
     invoke_without_command=True,
     rich_markup_mode="rich",
     # Tracebacks are for bugs; Python's own is complete and does not print local tensors.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nora.cli.arguments import TargetOptions, parse_nodes, parse_targets
 from nora.cli.display import print_json, print_table, print_text
+from nora.cli.parameters import TargetOptions, parse_nodes, parse_targets
 from nora.options import Options, setting
 from nora.outputs import ENGINE, check_table, read_from
 
@@ -55,7 +55,7 @@ class AnswerOptions(Options):
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunSession:
     """A run that a command asks about.
 
     Attributes:
@@ -83,15 +83,15 @@ class Asked:
         return names[node] if names else f"node {node}"
 
 
-def asked(folder: Path, counting: TargetOptions | None = None) -> Asked:
+def asked(folder: Path, counting: TargetOptions | None = None) -> RunSession:
     """A run and its session; which predictions count, and which saved engine is used."""
     import nora
 
     trained = nora.load_run(folder)
     if counting is None:
-        return Asked(trained, trained.session())
+        return RunSession(trained, trained.session())
     targets = parse_targets(counting.targets, trained) if counting.targets else None
     engine = counting.engine
     if engine is None and (folder / ENGINE).exists():
         engine = folder / ENGINE
-    return Asked(trained, trained.session(targets=targets, engine=engine))
+    return RunSession(trained, trained.session(targets=targets, engine=engine))

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from nora.cli.answer import AnswerOptions, asked
-from nora.cli.arguments import Measure, RunFolder, TargetOptions, Top
 from nora.cli.display import records
+from nora.cli.parameters import HowMany, MeasureName, RunFolder, TargetOptions
 from nora.wording import duration
 
 BUDGET = 60.0
@@ -17,11 +17,11 @@ BUDGET = 60.0
 def top(
     run: RunFolder,
     counting: TargetOptions = TargetOptions(),
-    top: Top = 20,
+    top: HowMany = 20,
     budget: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time that it may take.")
     ] = BUDGET,
-    measure: Measure = "change",
+    measure: MeasureName = "change",
     answer: AnswerOptions = AnswerOptions(),
 ) -> None:
     """Find the most influential nodes with exact scores, and report what is certain.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import Force, parse_options
 from nora.cli.display import Json, print_json, print_table, print_text, records
-from nora.cli.removal import readable
+from nora.cli.parameters import Force, parse_options
+from nora.cli.what_if import readable
 from nora.outputs import check_file, check_table
 from nora.wording import count, duration
 

@@ -45,7 +45,7 @@ EXTRAS = {
 RAISE = dis.opmap["RAISE_VARARGS"]
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """The command group whose commands fail as described above."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import Force
 from nora.cli.display import Json, print_json, print_text, print_wide_table
+from nora.cli.parameters import Force
 from nora.experiments import RECIPES
-from nora.experiments.options import Grid, Working, shell_command
+from nora.experiments.grid import Grid, Working, shell_command
 from nora.files import check_folder
 from nora.outputs import check_file, read_from
 
@@ -42,7 +42,7 @@ Finished = Annotated[
         "--finished", help="Do no work; report the cells that are finished, and name the others."
     ),
 ]
-Earlier = Annotated[
+EarlierReports = Annotated[
     list[Path] | None,
     typer.Option(
         "--with",
@@ -69,7 +69,7 @@ def reproduce(
     cache: Cache = None,
     method: Methods = None,
     finished: Finished = False,
-    earlier: Earlier = None,
+    earlier: EarlierReports = None,
     beside: Beside = None,
     force: Force = False,
     json: Json = False,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import trained_run
 from nora.cli.display import print_text
+from nora.cli.parameters import trained_run
 
 if TYPE_CHECKING:
     from nora import Influence, Run
@@ -109,7 +109,7 @@ def _demo() -> tuple[Run, None, str]:
 def _read(given: Path) -> tuple[Run, Influence | None, str]:
     """A run, and the scores beside it, where they are."""
     import nora
-    from nora.analysis.folder import page_title
+    from nora.analysis.output_folder import page_title
 
     folder = trained_run(given)
     trained = nora.load_run(folder)
@@ -124,7 +124,7 @@ def _read(given: Path) -> tuple[Run, Influence | None, str]:
 
 def _targets(results: Path) -> list[int] | None:
     """The nodes whose predictions counted in the results of `nora run`; None for all."""
-    from nora.analysis.folder import ABOUT
+    from nora.analysis.output_folder import ABOUT
     from nora.files import read_json
 
     if trained_run(results) == results or not (results / ABOUT).exists():

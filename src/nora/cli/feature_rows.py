@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nora.cli.arguments import parse_nodes
+from nora.cli.parameters import parse_nodes
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from nora.cli.answer import asked
-from nora.cli.arguments import Force, RunFolder
 from nora.cli.display import Json, print_json, print_table, print_text
+from nora.cli.parameters import Force, RunFolder
 from nora.outputs import check_file, read_from
 from nora.wording import count, duration
 

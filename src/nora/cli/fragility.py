@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from nora.cli.answer import AnswerOptions, asked
-from nora.cli.arguments import RunFolder, TargetOptions, Top
 from nora.cli.display import records
+from nora.cli.parameters import HowMany, RunFolder, TargetOptions
 from nora.wording import count, duration
 
 
@@ -18,7 +18,7 @@ def fragile(
         str, typer.Option(metavar="nodes|edges", help="What is removed, one at a time.")
     ] = "nodes",
     counting: TargetOptions = TargetOptions(),
-    top: Top = 20,
+    top: HowMany = 20,
     answer: AnswerOptions = AnswerOptions(),
 ) -> None:
     """Find the predictions that flip when a single node or edge is removed.

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from nora.cli.answer import AnswerOptions, asked
-from nora.cli.arguments import Measure, RunFolder, TargetOptions
 from nora.cli.display import records
+from nora.cli.parameters import MeasureName, RunFolder, TargetOptions
 from nora.wording import duration
 
 
@@ -20,7 +20,7 @@ def group(
         typer.Option(metavar="IDS", help="Choose among these: ids or names, with commas."),
     ] = None,
     counting: TargetOptions = TargetOptions(),
-    measure: Measure = "change",
+    measure: MeasureName = "change",
     recheck: Annotated[
         int,
         typer.Option(min=0, metavar="N", help="How many others to try before a node is accepted."),

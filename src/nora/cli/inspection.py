@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nora.cli.arguments import RunFolder
 from nora.cli.display import Json, print_json, print_text
+from nora.cli.parameters import RunFolder
 
 
 def inspect(run: RunFolder, json: Json = False) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nora.cli.arguments import Force, RunFolder
 from nora.cli.display import Json, print_json, print_text
+from nora.cli.parameters import Force, RunFolder
 from nora.outputs import ENGINE, remedy
 
 
@@ -37,7 +37,7 @@ def prepare(
       nora rank runs/cora-gcn --engine /scratch/engine
     """
     import nora
-    from nora.engine.store.folder import Reader
+    from nora.engine.store.array_folder import Reader
     from nora.questions.prepare import check_place
     from nora.training.run_folder import cover_engine
 

@@ -12,17 +12,17 @@ import typer
 
 from nora.cli import certified
 from nora.cli.answer import AnswerOptions, asked
-from nora.cli.arguments import (
+from nora.cli.cluster import joined
+from nora.cli.display import Json, print_text, records
+from nora.cli.parameters import (
     Force,
+    HowMany,
     RunFolder,
     TargetOptions,
-    Top,
     parse_nodes,
     parse_options,
     parse_shard,
 )
-from nora.cli.cluster import joined
-from nora.cli.display import Json, print_text, records
 from nora.cli.tuning import FOLDER as TUNED
 from nora.cli.tuning import labels_file
 from nora.files import check_folder
@@ -156,7 +156,7 @@ def rank(
     certify: Annotated[bool, typer.Option("--certify", help="The same as 'nora top'.")] = False,
     counting: TargetOptions = TargetOptions(),
     work: WorkOptions = WorkOptions(),
-    top: Top = 20,
+    top: HowMany = 20,
     answer: AnswerOptions = AnswerOptions(),
 ) -> None:
     """Score every node of a run by how much its removal changes the others' predictions.
@@ -220,7 +220,7 @@ def merge(
         typer.Argument(metavar="FOLDER...", help="Checkpoint folders of the same ranking."),
     ],
     out: Annotated[Path, typer.Option(help="Write all scores to this .csv or .parquet file.")],
-    top: Top = 20,
+    top: HowMany = 20,
     force: Force = False,
     json: Json = False,
 ) -> None:

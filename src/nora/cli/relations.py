@@ -7,15 +7,15 @@ from typing import Annotated
 import typer
 
 from nora.cli.answer import asked
-from nora.cli.arguments import Measure, RunFolder
 from nora.cli.display import Json, print_json, print_table, print_text, records
+from nora.cli.parameters import MeasureName, RunFolder
 
 
 def who(
     run: RunFolder,
     node: Annotated[str, typer.Option(metavar="ID", help="Whose prediction: an id or a name.")],
     top: Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")] = 10,
-    measure: Measure = "change",
+    measure: MeasureName = "change",
     json: Json = False,
 ) -> None:
     """Show which removals would change this node's prediction most.

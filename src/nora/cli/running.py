@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.analysis.checks import check_files, check_labels_matter
-from nora.analysis.folder import ABOUT, FILES, check_results
+from nora.analysis.early_checks import check_files, check_labels_matter
 from nora.analysis.options import AskOptions, ExecOptions, ReadOptions, TrainOptions
-from nora.cli.arguments import parse_node_targets
+from nora.analysis.output_folder import ABOUT, FILES, check_results
 from nora.cli.display import Json, print_json, print_table, print_text, records
+from nora.cli.parameters import parse_node_targets
 from nora.outputs import read_from
 from nora.wording import duration
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nora.cli.arguments import RunFolder
 from nora.cli.display import Json, print_json, print_text
+from nora.cli.parameters import RunFolder
 from nora.files import check_folder
-from nora.outputs import Inputs
+from nora.outputs import CommandInputs
 from nora.wording import duration
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def tune(
     found = nora.tune(
         trained.model, trained.data, known, method, trained.task, trials=trials, seed=seed
     )
-    if labels is None or not Inputs((labels,)).holds(labels_file(run, method)):
+    if labels is None or not CommandInputs((labels,)).holds(labels_file(run, method)):
         known.save(labels_file(run, method))
     path = found.save(kept, replace=force)
     if json:

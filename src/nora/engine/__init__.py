@@ -7,6 +7,6 @@ batch of edits changes through the program, `estimate/` computes a sample of the
 with brute force.
 """
 
-from nora.engine.lower.registry import rule
+from nora.engine.lower.lowerings import rule
 
 __all__ = ["rule"]

@@ -18,21 +18,21 @@ from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.calls import Calls, watched_modules
-from nora.engine.lower.inputs import Extent, Inputs
+from nora.engine.lower.graph_inputs import Extent, GraphInputs
 from nora.engine.lower.known import Layout, Matrix, Picked, Pointers, Uniform
-from nora.engine.lower.program import lower_program
-from nora.engine.lower.registry import is_ours, lowering_of
+from nora.engine.lower.lower_program import lower_program
+from nora.engine.lower.lowerings import is_ours, lowering_of
 from nora.engine.passes.optimise import optimise
 from nora.engine.program import Program
 from nora.engine.rounding import same
 from nora.engine.store.ledger import Ledger, moved
 from nora.engine.trace.align import AlignedProgram, CoincidenceError, align
-from nora.engine.trace.inputs import decodes
-from nora.engine.trace.model import Asked, trace_on
-from nora.engine.trace.samples import samples, without_one
-from nora.engine.trace.sizes import Sizes, sizes_of, with_sizes
+from nora.engine.trace.model import TraceInput, trace_on
+from nora.engine.trace.pass_inputs import decodes
+from nora.engine.trace.samples import sample_graphs, without_one
+from nora.engine.trace.sizes import RecordedSizes, sizes_of, with_sizes
 from nora.engine.trace.trace import Ref, Trace
-from nora.engine.unsupported import UnsupportedError
+from nora.engine.unsupported import UnsupportedError, described
 from nora.graph.node_index import Graph
 from nora.model import Problem
 from nora.model.checks import check_same
@@ -58,7 +58,7 @@ class Recording:
 
     rules: bool
     extents: list[Extent]
-    sizes: list[Sizes]
+    sizes: list[RecordedSizes]
     samples: list[tuple[Graph, Task]]
 
 
@@ -69,6 +69,7 @@ class Notes:
     Attributes:
         traced: Operations of one pass.
         layers: Layers that are lowered as one.
+        failures: Lowerings of layers that raised an exception of their own.
         all_rows: Operations that are done on all rows again for every edit, by what they make.
         blockers: Operations that cannot be lowered, each with its line and what to do.
         passes: How many operations there are after each pass.
@@ -76,6 +77,7 @@ class Notes:
 
     traced: int = 0
     layers: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
     all_rows: dict[Value, str] = field(default_factory=dict)
     blockers: list[str] = field(default_factory=list)
     passes: list[tuple[str, int]] = field(default_factory=list)
@@ -115,12 +117,11 @@ def compile_model(problem: Problem, ledger: Ledger | None = None) -> Program:
         try:
             optimise(program)
         except Exception as error:  # an operation that does not run must not end the user's run
+            reason = f"an operation of the program does not run ({described(error)})"
             if rules:
+                warn(f"{reason}: layers are lowered operation by operation", RuntimeWarning)
                 continue
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UnsupportedError(
-                f"an operation that was made of it does not run ({reason})"
-            ) from error
+            raise UnsupportedError(reason) from error
         if same(program.output.base_rows(), output):
             return program
         if rules:
@@ -155,13 +156,13 @@ def lower_model(
         notes: Takes note of what becomes of the operations, and of all that cannot be lowered.
     """
     watched = watched_modules(problem.model, rules and not problem.by_id)
-    given: list[Asked] = [(problem.data, problem.task, None)]
+    given: list[TraceInput] = [(problem.data, problem.task, None)]
     with another_random_state():
         first, output = trace_on(problem, given[0], watched, part=False)
     check_same(problem, output)
     traces = [first]
 
-    def trace_more(graphs: list[Asked]) -> None:
+    def trace_more(graphs: list[TraceInput]) -> None:
         traces.extend(trace_on(problem, graph, watched, part=True)[0] for graph in graphs)
 
     given += without_one(problem)
@@ -175,7 +176,7 @@ def lower_model(
     known |= {node: replace(one, output=moved(one.output)) for node, one in known.items()}
     for draw in range(DRAWS):
         del traces[len(given) :]
-        graphs = [*given, *samples(problem, draw)]
+        graphs = [*given, *sample_graphs(problem, draw)]
         trace_more(graphs[len(given) :])
         extents = [Extent.of(problem, data, task) for data, task, _ in graphs]
         try:
@@ -227,11 +228,11 @@ def _lowered(
 ) -> Program:
     """The program of what the traces have in common."""
     with nullcontext() if ledger is None else ledger.walking():
-        return _program(problem, Inputs(problem, extents), align(traces), notes)
+        return _program(problem, GraphInputs(problem, extents), align(traces), notes)
 
 
 def _program(
-    problem: Problem, inputs: Inputs, traced: AlignedProgram, notes: Notes | None = None
+    problem: Problem, inputs: GraphInputs, traced: AlignedProgram, notes: Notes | None = None
 ) -> Program:
     known = {name: inputs.known[name] for name in traced.inputs}
     nodes, total = list(inputs.nodes.values()), inputs.all_nodes.size
@@ -241,9 +242,14 @@ def _program(
     if notes is not None:
         notes.traced, notes.blockers = len(traced.ops), []
         builder.blockers = notes.blockers
-    lower_program(builder, Calls(builder, starts).lower)
-    if notes is not None:
         notes.layers, notes.all_rows = builder.lowered_calls, builder.all_rows
+        notes.failures = builder.failures
+    try:
+        lower_program(builder, Calls(builder, starts).lower)
+    except CoincidenceError:
+        raise
+    except UnsupportedError as reason:
+        raise UnsupportedError("; ".join([str(reason), *builder.failures])) from reason
     output = _output(builder, inputs)
     for name, one in known.items():
         if isinstance(one, Matrix) and one.space.origin is None:
@@ -266,7 +272,7 @@ def _program(
     )
 
 
-def _output(builder: Builder, inputs: Inputs) -> Value:
+def _output(builder: Builder, inputs: GraphInputs) -> Value:
     """What was returned, as rows of all nodes or of the pairs."""
     ref = builder.traced.output
     if not isinstance(ref, Ref):

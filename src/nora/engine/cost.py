@@ -15,9 +15,9 @@ from torch import Tensor
 
 from nora.engine.ir.op import EVERYWHERE
 from nora.engine.program import Program
-from nora.engine.trace.inputs import tensors_of
 from nora.engine.trace.model import record_on
-from nora.engine.trace.samples import samples
+from nora.engine.trace.pass_inputs import tensors_of
+from nora.engine.trace.samples import sample_graphs
 from nora.engine.trace.schemas import schema_facts
 from nora.graph.node_index import Graph, global_edges, node_index_of
 from nora.memory import in_words
@@ -36,7 +36,7 @@ LAYERS = ("mm", "addmm", "bmm", "index_add", "scatter_add", "scatter_reduce", "s
 
 
 @dataclass(frozen=True)
-class Forecast:
+class PreparationCost:
     """What preparing takes, about.
 
     Attributes:
@@ -56,9 +56,9 @@ class Forecast:
         )
 
 
-def forecast(problem: Problem) -> Forecast:
+def preparation_cost(problem: Problem) -> PreparationCost:
     """What preparing an engine for a question takes; the model runs on two small graphs."""
-    made = samples(problem)
+    made = sample_graphs(problem)
     problem.run(problem.asked(*made[0][:2]))  # the first pass is made on copies
     traces = [record_on(problem, data, task) for data, task, _ in made]
     sizes = _Sizes([problem.data, *(data for data, _, _ in made)])
@@ -89,7 +89,7 @@ def forecast(problem: Problem) -> Forecast:
     # A pass to compare with is one of the graph without a node: a second graph, beside a few outputs.
     compared = IN_PASS * largest + given + HELD * widest
     memory = PROCESS + given + max(compared, structure + AT_ONCE * widest)
-    return Forecast(int(memory), int(given + kept + KEPT * layers), int(largest))
+    return PreparationCost(int(memory), int(given + kept + KEPT * layers), int(largest))
 
 
 def _strided(data: Graph) -> list[Tensor]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nora.engine.edits import why_not
+from nora.engine.edit_support import why_not
 from nora.engine.engine import Engine
 from nora.engine.exec.tally import Tally
 from nora.engine.prepared import Prepared

@@ -15,10 +15,10 @@ from nora.engine.compile import compile_model
 from nora.engine.cost import bytes_of_removals
 from nora.engine.estimate.sampling import Importance, Sampling, importance_of
 from nora.engine.exec.chunks import in_chunks
+from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.exec.kernels.pages import copied
-from nora.engine.exec.kernels.protocol import Backend
-from nora.engine.exec.predictions import changes, importance_of_predictions
+from nora.engine.exec.predictions import importance_of_predictions, prediction_changes
 from nora.engine.exec.tally import EXACTLY, Tally
 from nora.engine.ir.changed_rows import ChangedRows, merged
 from nora.engine.ir.edges import csr
@@ -26,7 +26,7 @@ from nora.engine.ir.op import EVERYWHERE, Chunk
 from nora.engine.ir.pointers import owner_of
 from nora.engine.program import Program
 from nora.engine.store.ledger import Ledger
-from nora.engine.trace.inputs import decodes
+from nora.engine.trace.pass_inputs import decodes
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept
@@ -263,7 +263,9 @@ class Engine:
                 change = item_change(self.before[item], after).double()
             else:
                 removal, item = changed.edit, changed.node
-                change = changes(self.backend, self.problem.task, self.before, changed).double()
+                change = prediction_changes(
+                    self.backend, self.problem.task, self.before, changed
+                ).double()
             if self.problem.targets is not None:
                 # Not a product: what does not count may be no number.
                 change = torch.where(self.problem.targets[item], change, 0)

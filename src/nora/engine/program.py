@@ -52,7 +52,7 @@ class Program:
         """Put base rows, which are read in no order, into large pages of memory."""
         for op in self.ops:
             for rows in (op.output.base, getattr(op, "total", None)):
-                pages.settle(rows)
+                pages.use_large_pages(rows)
 
     def hops(self) -> tuple[Tensor, Tensor]:
         """Where a change can arrive in one hop, `[M]` each: nodes it comes from, nodes it reaches."""

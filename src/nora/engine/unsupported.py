@@ -5,3 +5,8 @@ from __future__ import annotations
 
 class UnsupportedError(Exception):
     """The engine does not support this; the message names where and why."""
+
+
+def described(error: Exception) -> str:
+    """An exception in one line: its class, and the first line of its message."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

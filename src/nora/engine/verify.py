@@ -13,7 +13,7 @@ from torch_geometric.nn import MessagePassing
 from nora.engine.engine import Engine
 from nora.engine.rounding import tolerated
 from nora.engine.store.ledger import make_room
-from nora.engine.unsupported import UnsupportedError
+from nora.engine.unsupported import UnsupportedError, described
 from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept
 from nora.model import Problem
@@ -122,8 +122,7 @@ def _difference(
         try:
             found = engine.effect_of(EditBatch.of(node))[survivors]
         except Exception as failed:  # an operation in a case that it does not know
-            why = str(failed).splitlines()[0] if str(failed) else type(failed).__name__
-            raise UnsupportedError(f"an operation does not run ({why})") from failed
+            raise UnsupportedError(f"an operation does not run ({described(failed)})") from failed
     if found.shape != truth.shape:
         raise UnsupportedError("without a node the model returns another number of rows")
     error = _apart(found, truth)

@@ -19,10 +19,10 @@ from nora.experiments.cells import STANDS_FOR, Cell
 from nora.experiments.charts import dots
 from nora.experiments.lab import Lab
 from nora.experiments.memory_estimate import Needs, needs
-from nora.experiments.provenance import machine
 from nora.experiments.recipe import Report, recipe
 from nora.experiments.sampled import ESTIMATE, TOLERANCE, Sampled, forget
 from nora.experiments.single import median_error
+from nora.experiments.table_provenance import machine
 from nora.results.agreement import evaluate
 
 TUNED = ("nora", "nora-t1", "nora-t2")

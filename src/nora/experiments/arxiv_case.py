@@ -40,7 +40,7 @@ TEN = {
 SAMPLE = 200
 
 
-def degrees(lab: Lab, cell: Cell) -> Tensor:
+def neighbour_counts(lab: Lab, cell: Cell) -> Tensor:
     """Number of neighbours of every node."""
     data = lab.dataset(cell.dataset).data
     return torch.bincount(data.edge_index[0], minlength=int(data.num_nodes or 0))
@@ -49,7 +49,7 @@ def degrees(lab: Lab, cell: Cell) -> Tensor:
 def candidates(lab: Lab, cell: Cell) -> tuple[Tensor, Tensor]:
     """Nodes of highest degree, and as many random others."""
     half = (lab.sample or SAMPLE) // 2
-    order = degrees(lab, cell).argsort(descending=True, stable=True)
+    order = neighbour_counts(lab, cell).argsort(descending=True, stable=True)
     rest = order[half:]
     return order[:half], rest[shuffled(len(rest), lab.seed)[:half]]
 
@@ -85,7 +85,7 @@ def _plan(lab: Lab) -> list[Step[Any]]:
 def ten_table(lab: Lab, cell: Cell) -> tuple[pd.DataFrame, str]:
     """The ten papers with their ranks, and how far below them the others are."""
     found = [truth_of_candidates(lab, cell, cycle).get().scores for cycle in range(lab.cycles)]
-    scores, degree = torch.stack(found).mean(dim=0), degrees(lab, cell)
+    scores, degree = torch.stack(found).mean(dim=0), neighbour_counts(lab, cell)
     hubs, others = candidates(lab, cell)
     by_degree, by_influence = ranks(degree), ranks(scores.nan_to_num(-1.0))
     rows = [

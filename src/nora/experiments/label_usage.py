@@ -13,7 +13,7 @@ from nora.experiments.cells import Cell
 from nora.experiments.charts import lines
 from nora.experiments.lab import TRUTH, Lab
 from nora.experiments.recipe import Report, recipe
-from nora.experiments.single import ONE_MODEL_FIRST, one_by_one
+from nora.experiments.single import ONE_MODEL_FIRST, per_model
 from nora.results.agreement import evaluate
 
 SHARES = (0.1, 0.2, 0.3, 0.4)
@@ -49,7 +49,7 @@ def label_usage(lab: Lab) -> Report:
     figures = {k: v for k, v in published()["label_usage"].items() if isinstance(v, dict)}
     paper = [(cell, name, *v) for cell, methods in figures.items() for name, v in methods.items()]
     single = {
-        name: one_by_one(here, METHODS_SHOWN).groupby("method", sort=False)["pearson"].mean()
+        name: per_model(here, METHODS_SHOWN).groupby("method", sort=False)["pearson"].mean()
         for name, here in labs.items()
     }
     means = table.groupby("method", sort=False)[list(labs)].mean()

@@ -111,7 +111,7 @@ def rows_of_cells(frames: Frames, cells: Sequence[Cell]) -> dict[str, pd.DataFra
     return {key: table[cell_names(table).isin(names)] for key, table in frames.items()}
 
 
-def joined(
+def joined_rows(
     several: Sequence[Frames], parts: Sequence[Part], cells: Sequence[Cell]
 ) -> dict[str, pd.DataFrame]:
     """All rows of several frames, in the order that one lab with all cells would give them."""

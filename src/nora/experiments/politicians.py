@@ -23,7 +23,7 @@ from nora.training.runs import Run
 YARDSTICKS = ("degree", "pagerank")
 
 
-def edges_of(run: Run, node: int) -> dict[Any, list[tuple[int, int]]]:
+def edges_of_node(run: Run, node: int) -> dict[Any, list[tuple[int, int]]]:
     """The edges between a node and others, by edge type."""
     found = {}
     for kind in run.data.edge_types:
@@ -38,7 +38,7 @@ def change_by_relation(run: Run, node: int) -> dict[str, float]:
     session = run.session()
     return {
         kind[1]: session.what_if(remove_edges={kind: pairs}).total if pairs else 0.0
-        for kind, pairs in edges_of(run, node).items()
+        for kind, pairs in edges_of_node(run, node).items()
     }
 
 

@@ -25,11 +25,11 @@ from nora.experiments.earlier import (
     read_earlier,
     take_over,
 )
+from nora.experiments.grid import Working
 from nora.experiments.lab import Lab
-from nora.experiments.options import Working
-from nora.experiments.parts import frames_of, joined, records
-from nora.experiments.provenance import provenance, provenance_text
+from nora.experiments.parts import frames_of, joined_rows, records
 from nora.experiments.recipe import Report
+from nora.experiments.table_provenance import provenance, provenance_text
 from nora.files import written_atomically
 from nora.progress import progress_bar
 from nora.registry import nearest
@@ -70,7 +70,7 @@ def run_recipe(
     about = {"experiment": name, **provenance(lab, plan, command), **report.facts}
     if taken.cells:
         about[TAKEN] = list(taken.about)
-    write_report(name, report, about, out)
+    write_files(name, report, about, out)
     return report
 
 
@@ -162,10 +162,10 @@ def _report_with(name: str, whole: Lab, own: Lab, taken: Taken) -> Report:
     """The report of all cells: those of a lab, and those of earlier reports."""
     recipe, parts = RECIPES[name].value, check_takes_cells(name)(whole)
     several = [*([frames_of(own, parts)] if own.cells else []), *taken.frames]
-    return recipe.report(whole, joined(several, parts, whole.cells))
+    return recipe.report(whole, joined_rows(several, parts, whole.cells))
 
 
-def write_report(name: str, report: Report, about: dict[str, Any], out: Path) -> None:
+def write_files(name: str, report: Report, about: dict[str, Any], out: Path) -> None:
     """Write a report's files; each is complete or not there."""
     lines = [f"# {report.title}", "", report.text, ""]
     if report.figure is not None:

@@ -41,7 +41,7 @@ def median_error(scores: Tensor, truth: Tensor) -> float:
     return float(np.median((ratio - 1).abs().numpy()))
 
 
-def one_by_one(lab: Lab, methods: tuple[str, ...]) -> pd.DataFrame:
+def per_model(lab: Lab, methods: tuple[str, ...]) -> pd.DataFrame:
     """One row per cell, method and model, with every metric on the nodes that were not labelled."""
     rows: list[dict[str, Any]] = []
     for cell in lab.cells:
@@ -79,11 +79,11 @@ def cells_table(found: pd.DataFrame, metric: str = "pearson") -> pd.DataFrame:
 
 def single_tables(lab: Lab, methods: tuple[str, ...]) -> list[tuple[str, pd.DataFrame]]:
     """What to expect, the same in every cell, and every model."""
-    return tables_of_models(one_by_one(lab, methods))
+    return tables_of_models(per_model(lab, methods))
 
 
 def tables_of_models(found: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """The same from what `one_by_one` gives."""
+    """The same from what `per_model` gives."""
     return [
         (EXPECTED, expected_table(found)),
         ("One model: Pearson in every cell (mean, range)", cells_table(found)),
@@ -92,10 +92,10 @@ def tables_of_models(found: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def models_part(lab: Lab, methods: tuple[str, ...]) -> Part:
-    """What `one_by_one` gives, as a part of a report."""
+    """What `per_model` gives, as a part of a report."""
     return Part(
         EVERY,
-        lambda here: one_by_one(here, methods),
+        lambda here: per_model(here, methods),
         {
             **dict.fromkeys((*WHERE, "method"), str),
             **dict.fromkeys(("cycle", *METRICS), float),

@@ -32,7 +32,7 @@ SCORING = (
 )
 # It finds modules by looking into folders when they are needed, not by importing them.
 DISCOVERING, DISCOVERED = (
-    "nora.engine.lower.registry",
+    "nora.engine.lower.lowerings",
     ("nora.engine.lower", "nora.engine.lower.conv"),
 )
 

@@ -54,7 +54,7 @@ def beside_what(lab: Lab) -> str:
     )
 
 
-def compared(lab: Lab) -> tuple[str, ...]:
+def methods_to_compare(lab: Lab) -> tuple[str, ...]:
     """The methods to compare: the sketch only on graphs where it takes minutes, not hours."""
     largest = max(int(lab.dataset(name).data.num_nodes or 0) for name in lab.datasets)
     return METHODS if largest <= SKETCHED else METHODS[1:]
@@ -73,7 +73,7 @@ def beside_the_paper(found: pd.DataFrame) -> pd.DataFrame:
     return wide.reset_index()
 
 
-def quality(lab: Lab) -> pd.DataFrame:
+def model_quality(lab: Lab) -> pd.DataFrame:
     """How good the trained models are, cycle by cycle."""
     rows: list[dict[str, Any]] = []
     for dataset in lab.datasets:
@@ -87,7 +87,7 @@ def quality(lab: Lab) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def shares(lab: Lab) -> pd.DataFrame:
+def top_shares(lab: Lab) -> pd.DataFrame:
     """Percent of all influence that the top nodes have, beside the paper's."""
     figures = published()["top_share_percent"]
     rows = []
@@ -106,11 +106,11 @@ def shares(lab: Lab) -> pd.DataFrame:
     "twitter",
     "TIMME on Twitter: all methods, both tasks, and the skew",
     FACTS,
-    plan=lambda lab: evaluated_plan(lab, compared(lab)),
+    plan=lambda lab: evaluated_plan(lab, methods_to_compare(lab)),
 )
 def twitter(lab: Lab) -> Report:
     """Agreement with the truth on PureP, beside the paper's figures on its larger graphs."""
-    methods = compared(lab)
+    methods = methods_to_compare(lab)
     found = evaluated(lab, methods)
     expected, cells, every = single_tables(lab, methods)
     return Report(
@@ -125,8 +125,8 @@ def twitter(lab: Lab) -> Report:
             ("Agreement, beside the paper's Pearson", beside_the_paper(found)),
             ("Means over the tasks", means_table(found, methods)),
             cells,
-            ("How good are the models?", quality(lab)),
-            ("Share of the most influential users", shares(lab)),
+            ("How good are the models?", model_quality(lab)),
+            ("Share of the most influential users", top_shares(lab)),
             ("Tuned options", tuned_table(lab, COMPARED)),
         ],
         raw=[("Everything", found), every],

@@ -59,7 +59,7 @@ def banded(scores: np.ndarray, columns: dict[str, np.ndarray], count: int) -> pd
     )
 
 
-def degrees(lab: Lab, dataset: str) -> Ways:
+def degrees_by_relation(lab: Lab, dataset: str) -> Ways:
     """In- and out-degree of every user in every relation, self-loops left out."""
     data = lab.dataset(dataset).data
     found = {}
@@ -97,7 +97,7 @@ def in_bands(lab: Lab, count: int, columns: Callable[[Ways], dict[str, np.ndarra
     """How each column goes with influence; and the columns' means in bands of influence, by cell."""
     frames, rows = {}, []
     for dataset, task, scores in influences(lab):
-        found = columns(degrees(lab, dataset))
+        found = columns(degrees_by_relation(lab, dataset))
         frames[f"{dataset} · {task}"] = banded(scores, found, count)
         for name, values in found.items():
             rows.append((dataset, task, name, spearman(values, scores)))

@@ -13,9 +13,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from nora.explorer.effects import effect_columns, no_effect
 from nora.explorer.network import Network
-from nora.explorer.page_edits import PageEdit, PageEdits, as_edits, edge_kinds, features_of
+from nora.explorer.page_edits import PageEdit, PageEdits, as_edits, edge_kinds, features_of_node
+from nora.explorer.page_effects import effect_columns, no_effect
 from nora.explorer.refusal import Refused
 from nora.explorer.worker import LATER, NOW, SOON, Worker
 
@@ -125,7 +125,7 @@ class AnswerCache:
         if len(source):
             questions.append(PageEdit("cut", (int(source[0]), int(target[0]))))
         with suppress(Refused, IndexError):  # where nodes have no features to set
-            questions.append(PageEdit("set", (0,), 0, float(features_of(0, session)[0]) + 1.0))
+            questions.append(PageEdit("set", (0,), 0, float(features_of_node(0, session)[0]) + 1.0))
         if not session.node_index.types and not edge_kinds(session)[0]["values"]:
             near = {0, *network.neighbours(0).tolist()}
             free = next((node for node in range(network.num_nodes) if node not in near), None)

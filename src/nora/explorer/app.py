@@ -20,13 +20,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from nora.explorer.answer_cache import AnswerCache, LRUCache
+from nora.explorer.background_ranking import Ranking
 from nora.explorer.exports import as_csv, as_python, as_report
 from nora.explorer.filters import kept_nodes
 from nora.explorer.jobs import Job
 from nora.explorer.neighbourhood import CENTRES, NEIGHBOURS, effect_neighbourhood, neighbourhood
 from nora.explorer.network import Network, prepare_engine
-from nora.explorer.page_edits import as_edits, features_of, node_id, read_edits
-from nora.explorer.ranking import Ranking
+from nora.explorer.page_edits import as_edits, features_of_node, node_id, read_edits
 from nora.explorer.rankings import Rankings
 from nora.explorer.refusal import Refused
 from nora.explorer.requests import answered, body, whole
@@ -47,7 +47,7 @@ EXPORTS = {
     "python": ("what_if.py", "text/x-python; charset=utf-8"),
     "report": ("report.html", "application/octet-stream"),
 }
-Answer = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Explorations:
@@ -101,7 +101,7 @@ class Explorations:
 
     def app(self) -> Starlette:
         """The application, without its guard."""
-        questions: dict[str, tuple[str, Answer]] = {
+        questions: dict[str, tuple[str, Handler]] = {
             "effect": ("POST", self.effect),
             "singles": ("POST", self.singles),
             "neighbours": ("POST", self.neighbours),
@@ -133,7 +133,7 @@ class Explorations:
         app.state.explorations = self
         return app
 
-    def _when_ready(self, answer: Answer) -> Answer:
+    def _when_ready(self, answer: Handler) -> Handler:
         async def ask(request: Request) -> Response:
             if not self.prepared.done():
                 raise Refused(503, "the graph is still being prepared: ask again in a few seconds")
@@ -224,7 +224,7 @@ class Explorations:
         """A node's features: those that are not zero, the largest first."""
         session = self.network.session
         node = node_id(whole(request, "node", -1), session)
-        row = features_of(node, session).double()
+        row = features_of_node(node, session).double()
         some = row.abs().argsort(descending=True, stable=True)[:100]
         shown = [(int(at), float(row[at])) for at in some if float(row[at]) != 0.0]
         return JSONResponse({"count": len(row), "feature": shown})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from nora.explorer.network import about, network_of
+from nora.explorer.network import check_session_arguments, network_of
 from nora.explorer.origin import Origin, of_folder
 from nora.graph.node_index import Graph, Nodes
 from nora.model import Transform
@@ -119,7 +119,7 @@ def explore(
         names=names,
         once=True,
     )
-    given = about(
+    given = check_session_arguments(
         session,
         names,
         class_names,

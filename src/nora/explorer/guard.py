@@ -121,7 +121,7 @@ class Allowance:
         return True
 
 
-class Guard:
+class RequestGuard:
     """Lets the right requests through to `app`; all answers get the headers."""
 
     def __init__(self, app: ASGIApp, port: int, keys: Keys) -> None:

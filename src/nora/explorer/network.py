@@ -16,7 +16,7 @@ from nora.explorer.filters import Grouping, groupings
 from nora.explorer.layouts import layout_of
 from nora.explorer.origin import Origin
 from nora.explorer.page_edits import edge_kinds
-from nora.graph.degree import degrees
+from nora.graph.degrees import degrees
 from nora.graph.node_index import Graph, global_edges
 from nora.model.measuring import items_of, labels_in, measures_of
 from nora.progress import progress_bar
@@ -277,7 +277,7 @@ class About:
     feature_names: tuple[str, ...] = ()
 
 
-def about(
+def check_session_arguments(
     session: Session,
     names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
@@ -316,7 +316,7 @@ def about(
 
 def network_of(session: Session, given: About | None = None) -> Network:
     """Look at a session's graph, and run its model on it."""
-    given = about(session) if given is None else given
+    given = check_session_arguments(session) if given is None else given
     with progress_bar("running the model on the graph", None, show=False):
         problem = session.problem()
         every = replace(problem, task=problem.task.on_every_class())

@@ -160,7 +160,7 @@ def _typed(pair: tuple[int, ...], given: Any, session: Session) -> tuple[tuple[i
 
 def _feature(one: Mapping[str, Any], session: Session) -> PageEdit:
     node = node_id(one.get("node"), session)
-    row = features_of(node, session)
+    row = features_of_node(node, session)
     feature = one.get("feature")
     if isinstance(feature, bool) or not isinstance(feature, int):
         raise Refused(422, "a feature is given by its column, a whole number")
@@ -169,7 +169,7 @@ def _feature(one: Mapping[str, Any], session: Session) -> PageEdit:
     return PageEdit("set", (node,), feature, _number(one.get("value")))
 
 
-def features_of(node: int, session: Session) -> Tensor:
+def features_of_node(node: int, session: Session) -> Tensor:
     """A node's features `[F]`."""
     index, store, at = session.node_index, session.data, node
     if index.types:
@@ -221,7 +221,7 @@ def as_edits(edits: PageEdits, session: Session) -> Edits:
         if one.kind == "set":
             node = one.nodes[0]
             named = index.located(torch.tensor([node]))[0] if index.types else node
-            rows.setdefault(named, features_of(node, session).clone())[one.feature] = one.value
+            rows.setdefault(named, features_of_node(node, session).clone())[one.feature] = one.value
     removed = [one.nodes[0] for one in edits if one.kind == "remove"]
     cut: dict[EdgeType, list[tuple[int, ...]]] = {}
     added: dict[EdgeType, list[tuple[Any, ...]]] = {}

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from nora.explorer.background_ranking import Ranking
 from nora.explorer.network import Network
-from nora.explorer.ranking import Ranking
 from nora.explorer.refusal import Refused
 from nora.explorer.worker import Worker
 from nora.questions.fragile import flips_in

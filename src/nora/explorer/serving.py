@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nora.explorer.app import Explorations
-from nora.explorer.guard import ENTER, Guard, Keys
+from nora.explorer.guard import ENTER, Keys, RequestGuard
 
 HOST = "127.0.0.1"
 # A request is there whole by then; those of the page take milliseconds.
@@ -73,7 +73,7 @@ class Explorer:
         self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
         self._opened: Path | None = None
-        guard = Guard(explorations.app(), self.port, self._keys)
+        guard = RequestGuard(explorations.app(), self.port, self._keys)
         config = uvicorn.Config(
             guard,
             log_level="warning",

@@ -26,7 +26,7 @@ NONE = torch.empty(0, dtype=torch.long)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class EditRows:
     """Rows that belong to edits: those of edit `i` are `ptr[i]:ptr[i+1]` of every tensor beside `ptr`."""
 
     ptr: Tensor
@@ -43,7 +43,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class AddedEdges(Part):
+class AddedEdges(EditRows):
     """Edges of one type that edits add.
 
     Attributes:
@@ -65,7 +65,7 @@ class AddedEdges(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class AddedNodes(Part):
+class AddedNodes(EditRows):
     """Nodes of one type that edits add; they have the ids after the graph's last one.
 
     Attributes:
@@ -79,7 +79,7 @@ class AddedNodes(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class ChangedFeatures(Part):
+class ChangedFeatures(EditRows):
     """Rows of `x` of one node type that edits change.
 
     Attributes:

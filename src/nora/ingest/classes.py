@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nora.ingest.ids import lookalikes, plain
-from nora.ingest.nodes import Rows, first_rows
+from nora.ingest.ids import lookalikes, plain_id
+from nora.ingest.nodes import NodeRows, first_rows
 from nora.ingest.table import Column
 from nora.wording import count
 
@@ -34,7 +34,7 @@ class Classes:
     unmatched: str = ""
 
 
-def labels_of(rows: Rows, at: int, num_nodes: int) -> Classes:
+def labels_of(rows: NodeRows, at: int, num_nodes: int) -> Classes:
     """The classes of all nodes; labels of unknown ids are left out, and noted.
 
     Args:
@@ -65,7 +65,7 @@ def labels_of(rows: Rows, at: int, num_nodes: int) -> Classes:
     return Classes(y, tuple(names), tuple(notes), unmatched)
 
 
-def _unmatched(rows: Rows, notes: list[str]) -> str:
+def _unmatched(rows: NodeRows, notes: list[str]) -> str:
     """Which labels are of no node, in words; empty when there are none."""
     table, ids = rows.table, rows.table.cells[rows.id_at]
     stray = np.flatnonzero(rows.node < 0)
@@ -115,12 +115,12 @@ def _spelt(column: Column, name: str, notes: list[str]) -> Column:
                 "known, leave the cell blank"
             )
     known = set(texts)
-    both = next((one for one in texts if plain(one) != one and plain(one) in known), None)
+    both = next((one for one in texts if plain_id(one) != one and plain_id(one) in known), None)
     if both is not None:
         notes.append(
-            f"the labels {plain(both)!r} and {both!r} of {name} are one class, a whole number"
+            f"the labels {plain_id(both)!r} and {both!r} of {name} are one class, a whole number"
         )
-        column = column.respelt(plain)
+        column = column.respelt(plain_id)
     return column
 
 

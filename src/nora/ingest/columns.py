@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nora.ingest.ids import KnownIds, Named, plain
+from nora.ingest.ids import IdTable, KnownIds, plain_id
 from nora.ingest.table import Header, Table, canonical
 from nora.ingest.text import TITLED
 from nora.options import option
@@ -221,7 +221,7 @@ def node_column(table: Table, role: str, known: KnownIds, notes: list[str]) -> i
         if found:
 
             def matches(at: int) -> tuple[int, int]:
-                return len(known.plain.intersection(map(plain, table.cells[at].distinct))), at
+                return len(known.plain.intersection(map(plain_id, table.cells[at].distinct))), at
 
             found = max((0, found), key=matches)
     table.check_filled(found, "id")
@@ -271,7 +271,7 @@ def called_label(table: Table, id_at: int, left_out: Collection[int] = ()) -> in
     return None if found == id_at or found in left_out else found
 
 
-def named_label(tables: Iterable[Named], name: str) -> tuple[Named, int]:
+def named_label(tables: Iterable[IdTable], name: str) -> tuple[IdTable, int]:
     """The table of features or attributes, and its column, that the caller names to hold the labels."""
     tables = list(tables)
     for named in tables:
@@ -283,7 +283,7 @@ def named_label(tables: Iterable[Named], name: str) -> tuple[Named, int]:
     raise ValueError(f"no column for labels is called {name!r}: {there}.{nearest(name, known)}")
 
 
-def check_ignored(ignore: Iterable[str], tables: Collection[Named]) -> None:
+def check_ignored(ignore: Iterable[str], tables: Collection[IdTable]) -> None:
     """Raise when a column to leave out is not there, or cannot be left out."""
     for name in ignore:
         for named in tables:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from nora.ingest.nodes import Rows
+from nora.ingest.nodes import NodeRows
 from nora.ingest.numbers import numbers, rewritten
 from nora.ingest.table import Table, canonical
 from nora.limits import check_fits
@@ -53,7 +53,7 @@ def is_list(table: Table, id_at: int) -> bool:
     return len(names) == 1 or (len(names) == 2 and names[1] in VALUE)
 
 
-def listed_features(rows: Rows, columns: Sequence[int], num_nodes: int) -> Features:
+def listed_features(rows: NodeRows, columns: Sequence[int], num_nodes: int) -> Features:
     """The features of all nodes from a list.
 
     Args:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from nora.ingest.feature_list import Features, is_list, listed_features
-from nora.ingest.nodes import Rows, first_rows
+from nora.ingest.nodes import NodeRows, first_rows
 from nora.ingest.numbers import UNKNOWN, numbers, rewritten, unknown
 from nora.ingest.table import Column, Table
 from nora.limits import check_fits
@@ -30,7 +30,7 @@ ISO = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?
 AS_DATES = "dates are read as 2024-12-31"
 
 
-def features_of(rows: Rows, num_nodes: int, left_out: Collection[int] = ()) -> Features | None:
+def features_of(rows: NodeRows, num_nodes: int, left_out: Collection[int] = ()) -> Features | None:
     """The features of all nodes, or None when the table has no column for them.
 
     Args:
@@ -51,7 +51,7 @@ def features_of(rows: Rows, num_nodes: int, left_out: Collection[int] = ()) -> F
         return listed_features(rows, columns, num_nodes)
     notes: list[str] = []
     first = first_rows(rows, columns, "features", notes)
-    made = _Made(table, first, rows.node[first], num_nodes)
+    made = _MadeFeatures(table, first, rows.node[first], num_nodes)
     for at in columns:
         made.add(at)
     if made.wordy:
@@ -61,7 +61,7 @@ def features_of(rows: Rows, num_nodes: int, left_out: Collection[int] = ()) -> F
 
 
 @dataclass
-class _Made:
+class _MadeFeatures:
     """Features made so far, column by column, and what was met on the way.
 
     Attributes:

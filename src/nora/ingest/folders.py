@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nora.ingest.ids import plain
+from nora.ingest.ids import plain_id
 from nora.ingest.table import Column, Table, Wanted, arrow_table, checked_table
 from nora.ingest.text import read_rows
 from nora.limits import check_fits
@@ -90,7 +90,7 @@ def _class_name(text: str) -> str:
     >>> _class_name("12345678.0"), _class_name("nan")
     ('12345678', '')
     """
-    return "" if text.lower() == "nan" else plain(text)
+    return "" if text.lower() == "nan" else plain_id(text)
 
 
 def _numbered(table: Table, columns: tuple[str, ...]) -> Table:

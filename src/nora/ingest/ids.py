@@ -25,7 +25,7 @@ INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 
 
 @dataclass(frozen=True, eq=False)
-class Named:
+class IdTable:
     """A table with its columns of ids: the two ends of edges, or the id of a node."""
 
     table: Table
@@ -41,21 +41,21 @@ class Named:
 class KnownIds:
     """The ids of some tables; objects of Python only when each is looked at."""
 
-    tables: Sequence[Named]
+    tables: Sequence[IdTable]
 
     @cached_property
     def plain(self) -> set[str]:
         """All of them, whole numbers without `.0`."""
         return {
-            plain(one) for named in self.tables for ids in named.columns for one in ids.distinct
+            plain_id(one) for named in self.tables for ids in named.columns for one in ids.distinct
         }
 
     def __contains__(self, text: str) -> bool:
         """Whether it is an id, be it with or without `.0`."""
-        return plain(text) in self.plain
+        return plain_id(text) in self.plain
 
 
-def plain(text: str) -> str:
+def plain_id(text: str) -> str:
     """A whole number without the `.0` that a column of floats gives it; other text as it is.
 
     >>> plain("1000.0"), plain("v1.0"), plain("007.0")
@@ -64,7 +64,7 @@ def plain(text: str) -> str:
     return text[:-2] if text.endswith(".0") and WHOLE.fullmatch(text) else text
 
 
-def joined(tables: dict[str, Named], notes: list[str]) -> dict[str, Named]:
+def with_one_spelling(tables: dict[str, IdTable], notes: list[str]) -> dict[str, IdTable]:
     """The tables with every id in one spelling, where `N` and `N.0` both occur among them.
 
     Raises:
@@ -75,7 +75,9 @@ def joined(tables: dict[str, Named], notes: list[str]) -> dict[str, Named]:
     if not any(pc.any(pc.ends_with(ids.texts, ".0")).as_py() for ids in columns):
         return tables
     everything = {one for ids in columns for one in ids.distinct}
-    twice = next((one for one in everything if plain(one) != one and plain(one) in everything), "")
+    twice = next(
+        (one for one in everything if plain_id(one) != one and plain_id(one) in everything), ""
+    )
     if not twice:
         return tables
     result = dict(tables)
@@ -84,23 +86,23 @@ def joined(tables: dict[str, Named], notes: list[str]) -> dict[str, Named]:
         for at in named.ids:
             table = result[key].table
             dotted = [str(one) for one in table.cells[at].distinct if one.endswith(".0")]
-            whole = [one for one in dotted if plain(one) != one]
+            whole = [one for one in dotted if plain_id(one) != one]
             if not whole:
                 continue
-            odd = next((one for one in dotted if plain(one) == one), None)
+            odd = next((one for one in dotted if plain_id(one) == one), None)
             if odd is not None:
                 raise ValueError(
-                    f"{table.place(table.cells[at].first(odd))}: are {plain(twice)!r} and {twice!r}, "
+                    f"{table.place(table.cells[at].first(odd))}: are {plain_id(twice)!r} and {twice!r}, "
                     f"which both occur, the same node? {odd!r} ends in '.0' too and is not a whole "
                     "number, so this is ambiguous. Write every id in one way"
                 )
-            result[key] = replace(named, table=table.respelt(at, plain))
+            result[key] = replace(named, table=table.respelt(at, plain_id))
             respelt.setdefault(table.name, {}).update(dict.fromkeys(whole))
     for name, changed in respelt.items():
         example = next(iter(changed))
         notes.append(
             f"{count(len(changed), 'id')} of {name} written with '.0' (e.g. {example!r}): joined with "
-            f"{plain(example)!r}, as whole numbers"
+            f"{plain_id(example)!r}, as whole numbers"
         )
     return result
 

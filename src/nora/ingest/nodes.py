@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nora.ingest.ids import Named
+from nora.ingest.ids import IdTable
 from nora.ingest.table import Table
 from nora.wording import count
 
@@ -22,7 +22,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class NodeRows:
     """A table's rows with the node each is about.
 
     Attributes:
@@ -40,7 +40,7 @@ class Rows:
         return self.table.cells[self.id_at].cell(row)
 
 
-def about(named: Named, ids: list[str]) -> Rows:
+def node_rows(named: IdTable, ids: list[str]) -> NodeRows:
     """Which node every row is about.
 
     Raises:
@@ -57,7 +57,7 @@ def about(named: Named, ids: list[str]) -> Rows:
             f"the edges (e.g. {str(cells[0])!r}; the edges name e.g. {ids[0]!r}): do the ids match?"
             f"{_hint(cells, ids)}"
         )
-    return Rows(table, id_at, node)
+    return NodeRows(table, id_at, node)
 
 
 def _hint(cells: np.ndarray, ids: list[str]) -> str:
@@ -72,7 +72,7 @@ def _hint(cells: np.ndarray, ids: list[str]) -> str:
     return ""
 
 
-def first_rows(rows: Rows, columns: Sequence[int], what: str, notes: list[str]) -> np.ndarray:
+def first_rows(rows: NodeRows, columns: Sequence[int], what: str, notes: list[str]) -> np.ndarray:
     """The first row of every node; rows that repeat one are noted.
 
     Args:

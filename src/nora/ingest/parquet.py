@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from nora.ingest.table import Table, Wanted, arrow_table, check_names, check_type
 from nora.limits import check_fits
-from nora.parquet import read_parquet
+from nora.parquet_limits import read_parquet
 
 # Bytes in memory, all that is made of a cell included; wide tables are those of numbers.
 TEXT_CELL, NUMBER_CELL, WIDE = 40, 8, 20

@@ -28,13 +28,13 @@ from nora.ingest.columns import (
     node_column,
     node_header,
 )
-from nora.ingest.edges import Edges, edges_of
+from nora.ingest.edge_list import EdgeList, edge_list
 from nora.ingest.encodings import chosen_encoding, encode
 from nora.ingest.features import Features, features_of
 from nora.ingest.formats import PACKED, existing, format_of
 from nora.ingest.graphfile import GRAPH, graph_tables
-from nora.ingest.ids import KnownIds, Named, about_lookalikes, joined
-from nora.ingest.nodes import Rows, about
+from nora.ingest.ids import IdTable, KnownIds, about_lookalikes, with_one_spelling
+from nora.ingest.nodes import NodeRows, node_rows
 from nora.ingest.table import Table, Wanted, canonical, frame_table
 from nora.ingest.text import TITLED
 from nora.options import option
@@ -139,7 +139,7 @@ def read_graph(
     )
     tables = _tables(given, columns, wanted)
     left_out = tables["edges"].table.called(ignore)
-    found = edges_of(tables["edges"], columns, directed, notes, left_out)
+    found = edge_list(tables["edges"], columns, directed, notes, left_out)
     for role in ("attributes", "features"):
         if role in tables:
             _add_alone(found.ids, tables[role], role, notes)
@@ -149,7 +149,7 @@ def read_graph(
 
 def _tables(
     given: dict[str, Source | None], columns: EdgeColumns, wanted: Wanted
-) -> dict[str, Named]:
+) -> dict[str, IdTable]:
     """The tables as read, with every id in one spelling."""
     edges = given["edges"]
     assert edges is not None
@@ -157,9 +157,9 @@ def _tables(
     ends = columns.ends_of(read["edges"], wanted.notes)
     for at, what in zip(ends, ("source id", "target id"), strict=True):
         read["edges"].check_filled(at, what)
-    found = {"edges": Named(read["edges"], ends)}
+    found = {"edges": IdTable(read["edges"], ends)}
     if "attributes" in read:
-        found = {"attributes": Named(read["attributes"], (0,))} | found
+        found = {"attributes": IdTable(read["attributes"], (0,))} | found
     for role in ("features", "labels"):
         source, known = given[role], KnownIds([found[key] for key in ("edges", *found)])
         if source is not None:
@@ -174,9 +174,9 @@ def _tables(
             read |= _read(source, about_nodes)
         if role in read:
             at = node_column(read[role], role, known, wanted.notes)
-            found[role] = Named(read[role], (at,))
+            found[role] = IdTable(read[role], (at,))
     check_ignored(wanted.ignore, found.values())
-    found = joined(found, wanted.notes)
+    found = with_one_spelling(found, wanted.notes)
     wanted.notes.extend(about_lookalikes(ids for named in found.values() for ids in named.columns))
     return found
 
@@ -213,10 +213,10 @@ def _check_apart(given: dict[str, Source | None]) -> None:
             )
 
 
-def _add_alone(ids: list[str], named: Named, role: str, notes: list[str]) -> None:
+def _add_alone(ids: list[str], named: IdTable, role: str, notes: list[str]) -> None:
     """Nodes that have features but no edge: part of the graph, alone."""
     if role == "features":
-        about(named, ids)  # some of them have edges
+        node_rows(named, ids)  # some of them have edges
     given = named.columns[0].texts
     known = pc.or_(pc.is_in(given, pa.array(ids, pa.string())), pc.equal(given, ""))
     alone = given.filter(pc.invert(known)).to_pylist()
@@ -229,7 +229,7 @@ def _add_alone(ids: list[str], named: Named, role: str, notes: list[str]) -> Non
 
 def _about_nodes(
     ids: list[str],
-    tables: dict[str, Named],
+    tables: dict[str, IdTable],
     ignore: Sequence[str],
     label_column: str | None,
     notes: list[str],
@@ -239,7 +239,7 @@ def _about_nodes(
     classes, labelled = _given_labels(ids, tables, label_column, notes)
     own: Features | None = None
     if named is not None:
-        table, rows = named.table, about(named, ids)
+        table, rows = named.table, node_rows(named, ids)
         left_out = table.called(ignore)
         classes, labelled = _own_labels(rows, len(ids), labelled, classes, left_out, notes)
         own = features_of(rows, len(ids), left_out)
@@ -262,11 +262,11 @@ def _about_nodes(
 
 
 def _given_labels(
-    ids: list[str], tables: dict[str, Named], label_column: str | None, notes: list[str]
+    ids: list[str], tables: dict[str, IdTable], label_column: str | None, notes: list[str]
 ) -> tuple[Classes | None, int | None]:
     """Labels that are given elsewhere than with the features; or the column beside these that was named."""
     if "labels" in tables:
-        rows = about(tables["labels"], ids)
+        rows = node_rows(tables["labels"], ids)
         at = label_column_of(rows.table, rows.id_at, label_column, notes)
         return labels_of(rows, at, len(ids)), None
     if label_column is None:
@@ -276,11 +276,11 @@ def _given_labels(
     if chosen is others[0]:
         return None, at
     notes.append(f"{chosen.table.title(at)!r} of {chosen.table.name} holds the labels")
-    return labels_of(about(chosen, ids), at, len(ids)), None
+    return labels_of(node_rows(chosen, ids), at, len(ids)), None
 
 
 def _own_labels(
-    rows: Rows,
+    rows: NodeRows,
     num_nodes: int,
     named: int | None,
     classes: Classes | None,
@@ -326,7 +326,7 @@ def _own_labels(
     return classes, at
 
 
-def _repeats(rows: Rows, at: int, classes: Classes) -> bool:
+def _repeats(rows: NodeRows, at: int, classes: Classes) -> bool:
     """Whether a column determines the labels."""
     labelled = (rows.node >= 0) & (classes.y[rows.node] >= 0)
     cells = rows.table.cells[at].codes[labelled]
@@ -336,7 +336,7 @@ def _repeats(rows: Rows, at: int, classes: Classes) -> bool:
 
 def _graph(
     name: str,
-    edges: Edges,
+    edges: EdgeList,
     own: Features | None,
     classes: Classes | None,
     encoding: str,

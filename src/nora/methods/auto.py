@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch_geometric.nn import MessagePassing
 
-from nora.engine.edits import why_not
+from nora.engine.edit_support import why_not
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import FIRST, MOST
 from nora.engine.estimate.cost_sample import Agreement, Pilot

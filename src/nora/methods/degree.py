@@ -1,11 +1,11 @@
-"""Yardstick: how many edges are at a node, as `nora.graph.degree` counts them."""
+"""Yardstick: how many edges are at a node, as `nora.graph.degrees` counts them."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from nora.graph.degree import degrees
+from nora.graph.degrees import degrees
 from nora.methods import METHODS, MethodFacts
 from nora.model import Problem
 

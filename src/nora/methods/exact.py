@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nora.engine.edits import why_not
+from nora.engine.edit_support import why_not
 from nora.engine.effects import Effects, Moves
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import estimated
@@ -49,7 +49,7 @@ Measures = Measuring | Callable[[Tensor, Moves], Any] | None
 NO_FASTER = "a full pass for every {removed} takes no longer here"
 
 
-class Scored(NamedTuple):
+class ScoredPart(NamedTuple):
     """A finished part.
 
     Attributes:
@@ -153,7 +153,7 @@ def exact(
 
 
 def _of_nodes(
-    parts: Generator[Scored, None, dict[str, Any]], nodes: Tensor
+    parts: Generator[ScoredPart, None, dict[str, Any]], nodes: Tensor
 ) -> Generator[Part, None, dict[str, Any]]:
     """The parts by node ids, `(ids, scores [m])` or `(ids, scores, errors)`."""
     with closing(parts):
@@ -174,7 +174,7 @@ def parts_of(
     how: ExactOptions = DEFAULTS,
     count: int | None = None,
     ready: Ready | None = None,
-) -> Generator[Scored, None, dict[str, Any]]:
+) -> Generator[ScoredPart, None, dict[str, Any]]:
     """Yield finished parts, with standard errors of estimates.
 
     By the engine where it pays and follows the model and the removals, else by a full pass for each. Returns
@@ -215,11 +215,11 @@ def parts_of(
                     RuntimeWarning,
                 )
                 for which, values, _ in passes(problem, removals.pick(rest), measures):
-                    yield Scored(rest[which], values)
+                    yield ScoredPart(rest[which], values)
                 return {"fallback": reason, **facts, "followed": "mixed" if done else "brute"}
             done.append(part.which)
             if isinstance(part.values, Moves):
-                part = Scored(part.which, reduced(engine.before, measures, part.values))
+                part = ScoredPart(part.which, reduced(engine.before, measures, part.values))
             yield part
     passed = facts.get("full_passes", 0)
     return {
@@ -268,7 +268,7 @@ def engine_for(
     return engine, dict(checked)
 
 
-def samples(engine: Engine | None, how: ExactOptions, measures: Measures) -> bool:
+def is_sampled(engine: Engine | None, how: ExactOptions, measures: Measures) -> bool:
     """Whether scores are estimates with standard errors: of the definition, by rows that are sampled."""
     if engine is None or how.tolerance == 0 or not _is_definition(measures):
         return False
@@ -292,23 +292,23 @@ def reduced(before: Tensor, measures: Measures, moves: Moves) -> Any:
     return measures.sums(before[item], moves.after, item, moves.removal, count, moves.weight).cpu()
 
 
-def passes(problem: Problem, removals: EditBatch, measures: Measures) -> Iterator[Scored]:
+def passes(problem: Problem, removals: EditBatch, measures: Measures) -> Iterator[ScoredPart]:
     """Yield the same by the definition: a full forward pass for every removal."""
     with torch.no_grad():
         effects = Effects(problem, problem.predict())
         if not _is_definition(measures) or len(removals.edge):
             for moves in effects.moves(removals):
-                yield Scored(moves.which, reduced(effects.before, measures, moves))
+                yield ScoredPart(moves.which, reduced(effects.before, measures, moves))
             return
         for at, nodes in enumerate(removals.node.tensor_split(removals.ptr[1:-1].cpu())):
             after, survivors = problem.predict_without(nodes)
             change = problem.total_change(effects.before, after, survivors)
-            yield Scored(torch.tensor([at]), change.reshape(1, 1))
+            yield ScoredPart(torch.tensor([at]), change.reshape(1, 1))
 
 
 def _by_engine(
     engine: Engine, removals: EditBatch, measures: Measures, how: ExactOptions
-) -> Generator[Scored, None, dict[str, Any]]:
+) -> Generator[ScoredPart, None, dict[str, Any]]:
     """Yield finished parts; with changed predictions as values where measures are to make values of them."""
     rough = engine.with_tolerance(how.tolerance, how.seed) if how.tolerance else engine
     facts: dict[str, Any] = {}
@@ -319,16 +319,16 @@ def _by_engine(
             "rows (sums and attention of known convolutions can), so scores will be exact",
             UserWarning,
         )
-    if samples(engine, how, measures):
+    if is_sampled(engine, how, measures):
         facts["estimated"] = yield from _estimated(engine, rough, removals, how)
     elif _is_definition(measures):
         found = rough.in_chunks(rough.influences, removals, how.memory, how.workers)
         for which, values in found:
-            yield Scored(which, values.cpu().unsqueeze(1))
+            yield ScoredPart(which, values.cpu().unsqueeze(1))
     else:
         effects = Effects(engine.problem, engine.before, rough)
         for moves in effects.moves(removals, how.memory, how.workers):
-            yield Scored(moves.which, moves)
+            yield ScoredPart(moves.which, moves)
     if passed := rough.tally.full_passes - before:
         facts["full_passes"] = passed
     return facts
@@ -336,7 +336,7 @@ def _by_engine(
 
 def _estimated(
     engine: Engine, rough: Engine, removals: EditBatch, how: ExactOptions
-) -> Generator[Scored, None, dict[str, Any]]:
+) -> Generator[ScoredPart, None, dict[str, Any]]:
     """Yield estimates with their standard errors; first some that are exact. Returns facts about these."""
     removed = f"{_removed(removals)}s"
     found = estimated(engine, rough, removals, how.memory, how.workers, removed)
@@ -346,4 +346,4 @@ def _estimated(
         except StopIteration as stop:
             facts: dict[str, Any] = stop.value
             return facts
-        yield Scored(which, scores.unsqueeze(1), errors)
+        yield ScoredPart(which, scores.unsqueeze(1), errors)

@@ -52,10 +52,10 @@ class Degrees:
     edges: Tensor
 
 
-def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
+def in_and_out_degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
     """Count edges out of and into every node, self-loops left out."""
     # The paper's d_r, by direction and counted on the messages; what users call a node's
-    # degree is `nora.graph.degree`.
+    # degree is `nora.graph.degrees`.
     edges = message_edges(problem)
     edges = edges[:, edges[0] != edges[1]]
     ones = torch.ones(edges.size(1), dtype=dtype, device=edges.device)
@@ -64,17 +64,17 @@ def degrees(problem: Problem, dtype: torch.dtype) -> Degrees:
 
 
 # A layer's values at some global ids; with several node types, one part for each.
-Parts = list[tuple[slice, Tensor]]
+LayerParts = list[tuple[slice, Tensor]]
 
 
-class _Recorder:
+class _LayerInputs:
     """The node inputs of every layer, in order; one input of several calls is recorded once.
 
     With several node types, the i-th input that is about a type belongs to layer `i`.
     """
 
     def __init__(self) -> None:
-        self.layers: list[Parts] = []
+        self.layers: list[LayerParts] = []
         self._seen: list[tuple[Tensor, Tensor]] = []
         self._count: dict[int, int] = {}
 
@@ -105,9 +105,9 @@ def _differentiable(data: Graph) -> Graph:
     return data
 
 
-def layer_terms(problem: Problem, weighting: Weighting) -> list[Parts]:
+def layer_terms(problem: Problem, weighting: Weighting) -> list[LayerParts]:
     """`(wᵀ ∂f/∂h^(i)) ∘ h^(i)` for every layer `i`, `[n, F_i]`: one forward, one backward."""
-    recorder = _Recorder()
+    recorder = _LayerInputs()
     with torch.enable_grad(), LayerInputs(problem, recorder):
         output = problem.run(_differentiable(problem.data))
         prediction = problem.task.predict(output)
@@ -211,7 +211,7 @@ def _check(**values: float) -> None:
             raise ValueError(f"{name}={value} is out of range: it must lie in [0, {high:g}]")
 
 
-def norms_of(terms: list[Parts], p: float, num_nodes: int) -> Tensor:
+def norms_of(terms: list[LayerParts], p: float, num_nodes: int) -> Tensor:
     """The layers' p-norms `[L, N]`, 0 where a layer has no input of a node's type."""
     like = terms[0][0][1]
     norms = like.new_zeros(len(terms), num_nodes)
@@ -246,7 +246,7 @@ def nora(
     """Scores `[N]`; see the module for the formula and the meaning of its parameters."""
     _check(beta=beta, p=p, k1=k1, k2=k2, k2_prime=k2_prime, k3_prime=k3_prime)
     norms = _norms(problem, p, weighting)
-    degree = degrees(problem, norms.dtype)
+    degree = in_and_out_degrees(problem, norms.dtype)
     return combine(
         gradient_part(norms, degree, beta), topology_part(degree, k1, k2, k2_prime), k3_prime
     )
@@ -263,7 +263,7 @@ def nora_t1(
     """Scores `[N]` without the structural part."""
     _check(beta=beta, p=p)
     norms = _norms(problem, p, weighting)
-    return gradient_part(norms, degrees(problem, norms.dtype), beta)
+    return gradient_part(norms, in_and_out_degrees(problem, norms.dtype), beta)
 
 
 @METHODS.register(
@@ -274,4 +274,4 @@ def nora_t1(
 def nora_t2(problem: Problem, *, k1: float = 1.0, k2: float = 0.5, k2_prime: float = 0.0) -> Tensor:
     """Scores `[N]` from the degrees alone."""
     _check(k1=k1, k2=k2, k2_prime=k2_prime)
-    return topology_part(degrees(problem, torch.get_default_dtype()), k1, k2, k2_prime)
+    return topology_part(in_and_out_degrees(problem, torch.get_default_dtype()), k1, k2, k2_prime)

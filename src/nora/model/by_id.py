@@ -21,16 +21,16 @@ from torch_geometric.data import Data, HeteroData
 from nora.graph.edge_sets import Kind, Rewriting, node_counts, rewrite
 from nora.graph.removal import disjoint_pieces, isolate_nodes, kept
 from nora.model.hetero import HeteroForward
+from nora.model.input_watcher import REMEDY, InputWatcher
 from nora.model.misfit import MISFIT, message_of, transform_failure
 from nora.model.preserve import CheckedRemoval, Snapshot
-from nora.model.reading import REMEDY, Reading
 from nora.model.tasks.link_prediction import LinkPrediction
 
 if TYPE_CHECKING:
     from nora.model.problem import Problem
 
 
-def by_id(problem: Problem, reading: Reading) -> str:
+def by_id(problem: Problem, reading: InputWatcher) -> str:
     """Why the model needs nodes to keep their ids; empty where it does not.
 
     Args:
@@ -53,12 +53,8 @@ def by_id(problem: Problem, reading: Reading) -> str:
         if elsewhere and not _in_order(problem):
             where = " and ".join(dict.fromkeys(str(line) for line in elsewhere[:3]))
             if _without_edges(problem, isolate_nodes(problem.data, _all_nodes(problem))):
-                raise ValueError(
-                    "the model reads edges that are not in data: without any edge in data, nodes still "
-                    "depend on each other, and node ids or a matrix of nodes come from elsewhere, at "
-                    f"{where}. A removal would leave them as they are. {REMEDY}"
-                )
-            if reading.numbers and not problem.direct and isinstance(problem.data, Data):
+                raise ValueError(_of_its_own(reading, where))
+            if reading.numbers:
                 return (
                     f"knows nodes by their numbers, from outside of the graph's tensors at {where}"
                 )
@@ -85,6 +81,22 @@ def by_id(problem: Problem, reading: Reading) -> str:
     if problem.wrong_rows(found, problem.task, problem.num_nodes):
         return ""
     return f"cannot be run on a graph with fewer nodes ({wrong.splitlines()[0]})"
+
+
+def _of_its_own(reading: InputWatcher, where: str) -> str:
+    """What is said of a model in which nodes depend on each other without any edge."""
+    if reading.numbers or reading.rows:
+        return (
+            "the model reads edges that are not in data: without any edge in data, nodes still "
+            "depend on each other, and node ids or a matrix of nodes come from elsewhere, at "
+            f"{where}. A removal would leave them as they are. {REMEDY}"
+        )
+    return (
+        "the model reads edges that are not in data, or takes a node by its place: without any edge in data, "
+        f"nodes still depend on each other, and rows are picked by numbers in the code, at {where}. After a "
+        "removal these numbers are of other nodes. Put edges into data.edge_index, and mark a node that is "
+        "special in data.x"
+    )
 
 
 def _runs_without_another(problem: Problem, node: Tensor) -> bool:
@@ -206,18 +218,28 @@ def _in_order(problem: Problem) -> bool:
     A second copy of the graph is beyond all ids that it may know: when nodes of this copy alone are numbered
     otherwise, predictions move along, unless their order matters.
     """
-    if problem.direct or not isinstance(problem.data, Data):
-        return False  # not known
-    n, every = problem.num_nodes, _all_nodes(problem)
+    every = _all_nodes(problem)
+    counts = torch.tensor(list(node_counts(problem.data).values()))
+    starts = (counts.cumsum(0) - counts).repeat_interleave(counts)  # of each node's type
+    first = every + starts
+    places = torch.stack([first, first + counts.repeat_interleave(counts)]).to(problem.device)
     twice = disjoint_pieces(problem.data, [every, every])
-    rows = torch.cat([every, n + torch.randperm(n, generator=torch.Generator().manual_seed(0))])
+    moved, old = relabelled(twice, second_half=True)
+    task = moved_task = problem.task
+    if problem.direct:
+        assert isinstance(task, LinkPrediction)
+        pairs = torch.cat([places[0][task.pairs], places[1][task.pairs]], dim=1)
+        task = replace(task, pairs=pairs)
+        moved_task = replace(task, pairs=old.to(pairs.device).argsort()[pairs])
     try:
-        before = problem.run(problem.asked(twice, problem.task))
-        moved = rewrite(twice, Rewriting({None: rows}, [{None: rows.argsort()}]))
-        after = problem.run(problem.asked(moved, problem.task))
+        before = problem.run(problem.asked(twice, task))
+        after = problem.run(problem.asked(moved, moved_task))
     except MISFIT:
         return False
-    return len(before) == 2 * n and not _same_rows(after, before[rows.to(before.device)])
+    if len(before) != 2 * len(problem.output()):
+        return False
+    expected = before if problem.direct else before[old.to(before.device)]
+    return not _same_rows(after, expected)
 
 
 def _without_edges(problem: Problem, bare: Any) -> bool:
@@ -269,17 +291,26 @@ def _otherwise(data: Data | HeteroData, some: Tensor, dice: torch.Generator) -> 
     return new
 
 
-def relabelled(data: Data | HeteroData, seed: int = 0) -> tuple[Data | HeteroData, Tensor]:
+def relabelled(
+    data: Data | HeteroData, seed: int = 0, second_half: bool = False
+) -> tuple[Data | HeteroData, Tensor]:
     """The graph with its nodes numbered otherwise, and the old global id of each node.
 
     The order of the edges stays.
+
+    Args:
+        data: The graph.
+        seed: Of the new order.
+        second_half: Whether the first half of the nodes of each type keep their ids.
     """
     random = torch.Generator().manual_seed(seed)
     rows: dict[Kind, Tensor] = {}
     ids: dict[Kind, Tensor] = {}
     parts, passed = [], 0
     for kind, count in node_counts(data).items():
-        rows[kind] = torch.randperm(count, generator=random)
+        stay = count // 2 if second_half else 0
+        moving = stay + torch.randperm(count - stay, generator=random)
+        rows[kind] = torch.cat([torch.arange(stay), moving])
         ids[kind] = rows[kind].argsort()
         parts.append(rows[kind] + passed)
         passed += count

@@ -15,10 +15,10 @@ from nora.graph.removal import isolate_nodes
 from nora.model.by_id import by_id
 from nora.model.foreign import check_structure, clear_caches, clear_misfits, watched
 from nora.model.hetero import HeteroForward
+from nora.model.input_watcher import InputWatcher
 from nora.model.misfit import MISFIT, advice, message_of
 from nora.model.precomputed import precomputed
 from nora.model.preserve import another_random_state
-from nora.model.reading import Reading
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.stacklevel import warn
 
@@ -108,7 +108,7 @@ def _check_precomputed(problem: Problem, read: set[str]) -> None:
         warn(message, RuntimeWarning)
 
 
-def _first_output(problem: Problem) -> tuple[Tensor, Reading]:
+def _first_output(problem: Problem) -> tuple[Tensor, InputWatcher]:
     """The output on `G` and what the pass has read, or an error that says how the model is called."""
     try:
         try:

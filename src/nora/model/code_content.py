@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from nora.model.content import Parts, parts
+from nora.model.content import ContentParts, parts
 
 # Their version identifies what they do; other libraries are also identified by the defining file.
 _WELL_KNOWN = {"nora", "torch", "torch_geometric", "numpy", "scipy", "pandas"}
@@ -75,7 +75,7 @@ def _in_library(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 @parts.register(types.FunctionType)
-def _function(value: types.FunctionType) -> Parts:
+def _function(value: types.FunctionType) -> ContentParts:
     compiled = getattr(value, "_torchdynamo_orig_callable", None)
     if compiled is not None:
         yield "", compiled
@@ -105,12 +105,12 @@ def _cell(cell: types.CellType) -> Any:
 
 
 @parts.register(type(lru_cache(len)))
-def _remembering(value: Any) -> Parts:
+def _remembering(value: Any) -> ContentParts:
     yield "", value.__wrapped__
 
 
 @parts.register(types.CodeType)
-def _code(value: types.CodeType) -> Parts:
+def _code(value: types.CodeType) -> ContentParts:
     yield "code", value.co_code
     yield "exceptions", value.co_exceptiontable
     yield "flags", value.co_flags
@@ -184,12 +184,12 @@ def referred(value: types.FunctionType | type) -> Iterator[Any]:
 
 
 @parts.register(types.ModuleType)
-def _module(value: types.ModuleType) -> Parts:
+def _module(value: types.ModuleType) -> ContentParts:
     yield "module", value.__name__
 
 
 @parts.register(types.MethodType)
-def _method(value: types.MethodType) -> Parts:
+def _method(value: types.MethodType) -> ContentParts:
     yield "method", None
     yield ".__self__", value.__self__
     yield f".{value.__func__.__name__}", value.__func__
@@ -197,7 +197,7 @@ def _method(value: types.MethodType) -> Parts:
 
 @parts.register(types.BuiltinFunctionType)
 @parts.register(types.MethodWrapperType)
-def _builtin(value: Any) -> Parts:
+def _builtin(value: Any) -> ContentParts:
     yield (
         "builtin",
         f"{value.__module__ if hasattr(value, '__module__') else ''}.{value.__qualname__}",
@@ -211,40 +211,40 @@ def _builtin(value: Any) -> Parts:
 @parts.register(types.GetSetDescriptorType)
 @parts.register(types.MemberDescriptorType)
 @parts.register(types.ClassMethodDescriptorType)
-def _descriptor(value: Any) -> Parts:
+def _descriptor(value: Any) -> ContentParts:
     yield "descriptor", value.__name__
     yield "of", value.__objclass__
 
 
 @parts.register(torch._ops.OpOverload)
 @parts.register(torch._ops.OpOverloadPacket)
-def _operator(value: Any) -> Parts:
+def _operator(value: Any) -> ContentParts:
     yield "operator", str(value)
 
 
 @parts.register(torch.jit.ScriptFunction)
-def _script(value: Any) -> Parts:
+def _script(value: Any) -> ContentParts:
     yield "script", value.code
 
 
 @parts.register(staticmethod)
 @parts.register(classmethod)
-def _on_class(value: Any) -> Parts:
+def _on_class(value: Any) -> ContentParts:
     yield type(value).__name__, value.__func__
 
 
 @parts.register(property)
-def _property(value: property) -> Parts:
+def _property(value: property) -> ContentParts:
     yield "property", (value.fget, value.fset)
 
 
 @parts.register(cached_property)
-def _cached(value: Any) -> Parts:
+def _cached(value: Any) -> ContentParts:
     yield "cached", value.func
 
 
 @parts.register(type)
-def _class(value: type) -> Parts:
+def _class(value: type) -> ContentParts:
     yield "class", None
     named = list(_in_library(value))
     if named:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
-Parts = Iterable[tuple[str, Any]]
+ContentParts = Iterable[tuple[str, Any]]
 
 _PLAIN = (NoneType, EllipsisType, bool, int, float, complex, str, bytes)
 
@@ -142,7 +142,7 @@ def _plain(value: Any) -> bytes:
 
 
 @singledispatch
-def parts(value: Any) -> Parts:
+def parts(value: Any) -> ContentParts:
     """The pieces of a value with their labels, the first of which says what it is.
 
     One piece without a label is what the value stands for, e.g. a module that was compiled.
@@ -155,7 +155,7 @@ def parts(value: Any) -> Parts:
     return _object(value)
 
 
-def _object(value: Any) -> Parts:
+def _object(value: Any) -> ContentParts:
     reduce = copyreg.dispatch_table.get(type(value))
     found = value.__reduce_ex__(4) if reduce is None else reduce(value)
     if isinstance(found, str):
@@ -173,7 +173,7 @@ def _object(value: Any) -> Parts:
     yield from _pairs(pairs or ())
 
 
-def _state(owner: type, state: Any) -> Parts:
+def _state(owner: type, state: Any) -> ContentParts:
     """An object's attributes, without results that are kept for later."""
     if isinstance(state, tuple) and len(state) == 2 and isinstance(state[0], dict | None):
         yield from _state(owner, state[0])
@@ -191,7 +191,7 @@ def attributes(owner: type, state: Mapping[Any, Any]) -> Iterator[tuple[str, Any
             yield f".{name}", state[name]
 
 
-def _pairs(pairs: Iterable[tuple[Any, Any]]) -> Parts:
+def _pairs(pairs: Iterable[tuple[Any, Any]]) -> ContentParts:
     for key, value in pairs:
         yield "key", key
         yield f"[{key!r}]" if type(key) in _PLAIN else "[…]", value
@@ -201,7 +201,7 @@ def _pairs(pairs: Iterable[tuple[Any, Any]]) -> Parts:
 @parts.register(tuple)
 @parts.register(set)
 @parts.register(frozenset)
-def _sequence(value: Any) -> Parts:
+def _sequence(value: Any) -> ContentParts:
     if type(value) in (list, tuple):
         yield type(value).__name__, None
         for position, item in enumerate(value):
@@ -216,7 +216,7 @@ def _sequence(value: Any) -> Parts:
 
 
 @parts.register(dict)
-def _dict(value: Any) -> Parts:
+def _dict(value: Any) -> ContentParts:
     if type(value) is not dict:
         yield from _object(value)
         return
@@ -225,19 +225,19 @@ def _dict(value: Any) -> Parts:
 
 
 @parts.register(MappingProxyType)
-def _proxy(value: Any) -> Parts:
+def _proxy(value: Any) -> ContentParts:
     yield "proxy", dict(value)
 
 
 @parts.register(Enum)
-def _enum(value: Enum) -> Parts:
+def _enum(value: Enum) -> ContentParts:
     yield "enum", type(value)
     yield ".name", value.name
     yield ".value", value.value
 
 
 @parts.register(Tensor)
-def _tensor(value: Tensor) -> Parts:
+def _tensor(value: Tensor) -> ContentParts:
     """Where a tensor is and whether it needs a gradient change nothing."""
     tensor: Tensor = value.as_tensor() if hasattr(value, "as_tensor") else value.detach()
     yield "tensor", str(tensor.dtype)
@@ -272,7 +272,7 @@ def tensor_bytes(tensor: Tensor) -> Any:
 
 @parts.register(np.ndarray)
 @parts.register(np.generic)
-def _array(value: Any) -> Parts:
+def _array(value: Any) -> ContentParts:
     array = np.asarray(value)
     yield "array", type(value)
     yield "dtype", repr(array.dtype)
@@ -288,16 +288,16 @@ def _array(value: Any) -> Parts:
 @parts.register(torch.layout)
 @parts.register(torch.memory_format)
 @parts.register(np.dtype)
-def _by_text(value: Any) -> Parts:
+def _by_text(value: Any) -> ContentParts:
     yield type(value).__name__, repr(value)
 
 
 @parts.register(weakref.ref)
-def _reference(value: Any) -> Parts:
+def _reference(value: Any) -> ContentParts:
     yield "reference", value()
 
 
 @parts.register(RemovableHandle)
-def _handle(value: RemovableHandle) -> Parts:
+def _handle(value: RemovableHandle) -> ContentParts:
     """A hook's content is read where it is registered; its number changes nothing."""
     yield "handle", None

@@ -10,9 +10,17 @@ from torch_geometric.data import Data
 
 from nora.graph.edge_sets import graph_edges, node_counts, with_plain_edges
 from nora.model.by_id import follows
+from nora.model.input_watcher import (
+    REMEDY,
+    InputWatcher,
+    PassInput,
+    Unwatched,
+    Use,
+    holder_of,
+    tensors_in,
+)
 from nora.model.precomputed import Structure
 from nora.model.preserve import clear
-from nora.model.reading import REMEDY, Reading, Source, Unwatched, Use, owner_of, tensors_in
 
 if TYPE_CHECKING:
     from nora.model.problem import Problem
@@ -23,12 +31,12 @@ MOST_DENSE, FEWEST_EDGES = 20_000, 4
 MOST_OF_THEM = 0.9
 
 
-def watched(problem: Problem) -> tuple[Any, Reading]:
+def watched(problem: Problem) -> tuple[Any, InputWatcher]:
     """The model's output on `G`, and what the pass has read."""
-    made: list[Reading] = []
+    made: list[InputWatcher] = []
 
     def call(model: nn.Module, data: Any) -> Any:
-        made.append(Reading(data, model))
+        made.append(InputWatcher(data, model))
         with made[0]:
             return problem.call(model, data)
 
@@ -56,7 +64,7 @@ def clear_misfits(problem: Problem) -> bool:
     return bool(problem.passes.caches)
 
 
-def clear_caches(problem: Problem, output: Tensor, reading: Reading) -> Reading:
+def clear_caches(problem: Problem, output: Tensor, reading: InputWatcher) -> InputWatcher:
     """Have passes start without what earlier ones left on the model; what a pass reads then.
 
     A tensor on a module is a cache if the model makes it again where it is missing.
@@ -66,7 +74,7 @@ def clear_caches(problem: Problem, output: Tensor, reading: Reading) -> Reading:
     """
     held, ids = {}, [use.source for use in reading.uses]
     for source in reading.sources:
-        owner = None if source.name else owner_of(source.tensor, problem.model)
+        owner = None if source.name else holder_of(source.tensor, problem.model)
         if owner is not None and (source in ids or _has_graph_size(problem, source.tensor)):
             held[owner[2]] = owner
     for module, name, path in held.values():
@@ -112,7 +120,7 @@ def _without(problem: Problem, module: nn.Module, name: str) -> Tensor | None:
     return found if made == [True] and isinstance(found, Tensor) else None
 
 
-def check_structure(problem: Problem, reading: Reading) -> None:
+def check_structure(problem: Problem, reading: InputWatcher) -> None:
     """Raise when the model uses node ids that a removal would leave as they are."""
     for use in reading.uses:
         if use.source.name and not follows(problem):
@@ -182,11 +190,11 @@ def _follows_from_edges(problem: Problem, tensor: Tensor) -> bool:
     return Structure(problem.edge_index.cpu(), n).among(tensor.detach().flatten().cpu()) is not None
 
 
-def _is_edge_like(source: Source) -> bool:
+def _is_edge_like(source: PassInput) -> bool:
     return source.tensor.dim() == 2
 
 
-def _place(source: Source) -> tuple[Any, ...]:
+def _place(source: PassInput) -> tuple[Any, ...]:
     tensor = source.tensor
     if tensor.layout != torch.strided:
         return (id(tensor),)
@@ -194,7 +202,7 @@ def _place(source: Source) -> tuple[Any, ...]:
 
 
 def _named(problem: Problem, use: Use) -> str:
-    owner = owner_of(use.source.tensor, problem.model)
+    owner = holder_of(use.source.tensor, problem.model)
     shape = list(use.source.tensor.shape)
     if owner is None:
         return f"a tensor of shape {shape} from outside of the model (a global one, or one in a closure)"

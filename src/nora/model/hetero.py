@@ -20,7 +20,7 @@ from nora.graph.removal import check_in_range
 from nora.model.task import NodeTask, Task
 from nora.model.tasks.link_prediction import LinkPrediction
 
-Call = Callable[[nn.Module, Any], Any]
+CallModel = Callable[[nn.Module, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class HeteroForward:
         wanted: The node types that predictions are made of, in the order of global ids.
     """
 
-    call: Call
+    call: CallModel
     wanted: tuple[str, ...]
 
     def __call__(self, model: nn.Module, data: HeteroData) -> Tensor:
@@ -77,7 +77,7 @@ class HeteroForward:
         return {node_type: output[node_type] for node_type in self.wanted}
 
 
-def hetero_forward(task: Task, index: NodeIndex, call: Call) -> HeteroForward:
+def hetero_forward(task: Task, index: NodeIndex, call: CallModel) -> HeteroForward:
     """The forward call that gives what the task is about."""
     if isinstance(task, LinkPrediction):
         ends = end_types(task, index)

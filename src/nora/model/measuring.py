@@ -21,7 +21,7 @@ from nora.options import option
 from nora.registry import nearest
 
 # A name from `nora.model.measures`, a function, several of them, or functions by name.
-Asked = str | Callable[..., Any] | Sequence[Any] | Mapping[str, Any]
+MeasureNames = str | Callable[..., Any] | Sequence[Any] | Mapping[str, Any]
 # Groups of predictions: an attribute of the nodes, or one value per node.
 By = str | Sequence[Any] | Tensor | np.ndarray
 MOST_GROUPS = 100
@@ -115,7 +115,7 @@ def _summed(value: Tensor, removal: Tensor, count: int) -> Tensor:
     return zeros.index_add(0, removal, value)
 
 
-def measures_of(asked: Asked, items: Items) -> dict[str, Measure]:
+def measures_of(asked: MeasureNames, items: Items) -> dict[str, Measure]:
     """The measures that are asked for, by the names of their columns.
 
     Raises:

@@ -17,7 +17,7 @@ from torch.nn.utils.parametrize import is_parametrized
 from torch_geometric.data.data import BaseData
 from torch_geometric.typing import SparseTensor
 
-from nora.model.content import Parts, attributes, parts
+from nora.model.content import ContentParts, attributes, parts
 
 # The mode; what PyG reads off the class; what concerns compiling, saving and loading; which of two ways it
 # has found quicker.
@@ -38,7 +38,7 @@ _FLAGS = ("_with_kwargs", "_always_called")
 
 
 @parts.register(nn.Module)
-def _module(value: nn.Module) -> Parts:
+def _module(value: nn.Module) -> ContentParts:
     if "_orig_mod" in value._modules:  # compiled
         yield "", value._modules["_orig_mod"]
         return
@@ -92,7 +92,7 @@ def _is_last_attention(module: nn.Module, name: str) -> bool:
 
 
 @parts.register(torch.jit.ScriptModule)
-def _scripted(value: Any) -> Parts:
+def _scripted(value: Any) -> ContentParts:
     yield "scripted", None
     held = value._c
     for name in sorted(held._method_names()):
@@ -108,7 +108,7 @@ def _scripted(value: Any) -> Parts:
 
 
 @parts.register(BaseData)
-def _graph(value: Any) -> Parts:
+def _graph(value: Any) -> ContentParts:
     """A graph by the stores of its node and edge types in their order, each by its keys."""
     yield "graph", type(value)
     nodes = {id(store) for store in value.node_stores}
@@ -123,6 +123,6 @@ def _graph(value: Any) -> Parts:
 
 
 @parts.register(SparseTensor)
-def _sparse(value: Any) -> Parts:
+def _sparse(value: Any) -> ContentParts:
     yield "SparseTensor", tuple(value.sparse_sizes())
     yield "entries", value.coo()

@@ -40,10 +40,10 @@ MOST_HOPS = 3
 LOOKED_AT = 64
 CLOSE = 1e-4
 # A description of what was found, and the transform that computes it again.
-Found = tuple[str, str]
+Precomputed = tuple[str, str]
 
 
-def precomputed(data: Data | HeteroData, read: set[str]) -> Iterator[Found]:
+def precomputed(data: Data | HeteroData, read: set[str]) -> Iterator[Precomputed]:
     """What of a graph was computed from its structure, and the transform that computes it again.
 
     Args:
@@ -62,7 +62,7 @@ def precomputed(data: Data | HeteroData, read: set[str]) -> Iterator[Found]:
                     yield f"{prefix}{name} {found[0]}", found[1]
 
 
-def _found(store: Any, name: str, value: Tensor, structure: Structure | None) -> Found | None:
+def _found(store: Any, name: str, value: Tensor, structure: Structure | None) -> Precomputed | None:
     if name in ENCODINGS:
         return "is a positional encoding", ENCODINGS[name]
     if structure is None or name in ("y", "batch") or value.dtype == torch.bool:
@@ -105,7 +105,7 @@ class Structure:
         self.edges, self.num_nodes = edges, num_nodes
         self.degrees = [torch.bincount(end, minlength=num_nodes) for end in edges]
 
-    def normalisation(self, weight: Tensor) -> Found | None:
+    def normalisation(self, weight: Tensor) -> Precomputed | None:
         """Whether weights are those of GCN, or sum to 1 at every node, and are not all the same."""
         if weight.numel() < 2 or bool((weight == weight[0]).all()):
             return None
@@ -124,7 +124,7 @@ class Structure:
                 )
         return None
 
-    def among(self, value: Tensor) -> Found | None:
+    def among(self, value: Tensor) -> Precomputed | None:
         """What of the structure is among the columns of node values `[N]` or `[N, F]`."""
         x = value.view(len(value), -1)
         if not self.edges.numel() or not x.numel():

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nora.artefact import Check
 from nora.engine.prepared import Prepared
-from nora.engine.store.folder import Check
 from nora.graph.edge_lookup import EdgeLookup, EdgeType
 from nora.graph.edit_batch import EditBatch
 from nora.graph.edits import Edits

@@ -16,9 +16,9 @@ from nora.engine.effects import check_method
 from nora.graph.edge_lookup import EdgeLookup, EdgeType
 from nora.graph.node_index import Graph
 from nora.methods.auto import Budget
-from nora.methods.exact import ExactOptions, engine_for, samples
+from nora.methods.exact import ExactOptions, engine_for, is_sampled
 from nora.model import Problem
-from nora.model.measuring import Asked, By
+from nora.model.measuring import By, MeasureNames
 from nora.model.task import Task
 from nora.questions.executors import Remote, check_remote, saved_for
 from nora.questions.score import (
@@ -45,7 +45,7 @@ def edge_influence(
     task: Task | None = None,
     *,
     method: str = "exact",
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
     by: By | None = None,
     checkpoint: str | Path | None = None,
     key: str | None = None,
@@ -115,7 +115,7 @@ def score_edges(
     edges: Any,
     method: str,
     *,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
     by: By | None = None,
     checkpoint: str | Path | None = None,
     key: str | None = None,
@@ -148,7 +148,7 @@ def score_edges(
         elif method == "exact":
             ready = engine_for(problem, session.prepared, batch.removals, how)
         # Full passes, and rows that are all computed, have no error.
-        errors = ready is not None and samples(ready[0], how, measuring)
+        errors = ready is not None and is_sampled(ready[0], how, measuring)
         columns = (*measuring.columns, STDERR) if errors else measuring.columns
         telling = {"edges": True, "tolerance": how.tolerance, **asked}
         kept = Checkpoint(checkpoint, key, executor is not None, table)

@@ -19,14 +19,14 @@ from typing import Any, Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor
 
+from nora.artefact import MANIFEST
 from nora.engine.exec.shards import MissingError, Schedule, in_shards
-from nora.engine.store.folder import MANIFEST
 from nora.files import read_json
 from nora.machine import usable_cores
-from nora.methods.exact import Scored
+from nora.methods.exact import ScoredPart
 from nora.model import Problem
 from nora.options import option
-from nora.questions.score import Batch, Parts
+from nora.questions.score import Batch, ScoredParts
 from nora.questions.session import Session
 from nora.questions.workers import Answered, Question, answer_in_pool, session_parts
 from nora.stacklevel import warn
@@ -126,7 +126,7 @@ class Remote:
             facts["fallback"] = self.fallbacks[0]
         return facts
 
-    def answers(self, batch: Batch, problem: Problem, at_once: int | None = None) -> Parts:
+    def answers(self, batch: Batch, problem: Problem, at_once: int | None = None) -> ScoredParts:
         """Yield `(ids, values [n, columns])` as shards finish.
 
         Args:
@@ -163,7 +163,7 @@ class Remote:
                 for which, answered in found:
                     schedule.learn(float(cost[which].sum()), answered.seconds)
                     self._note(answered)
-                    yield Scored(ids[which], answered.values)
+                    yield ScoredPart(ids[which], answered.values)
             except MissingError as missing:
                 left = ids[missing.which].sort().values
                 raise IncompleteError(_missing(left, question.of, str(missing)), left) from missing

@@ -34,6 +34,8 @@ class EngineReport:
         followed: `engine`, or `brute` if every removal takes a full pass.
         reasons: The unsupported operations, with their source lines.
         layers: Layers that are lowered as a whole, by their names in the model.
+        failures: Lowerings of layers that raised an exception; these layers are lowered operation by
+            operation.
         traced: Number of operations in one forward pass of the model.
         passes: Number of operations after each compiler pass, by the name of the pass.
         operations: Number of operations of the program, by kind.
@@ -59,6 +61,7 @@ class EngineReport:
     all_rows: tuple[str, ...] = ()
     reaches: Literal["nearby", "all", ""] = ""
     guards: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
     removal_seconds: float | None = None
     pass_seconds: float | None = None
 
@@ -91,6 +94,7 @@ class EngineReport:
             ("Layers lowered as one", self.layers),
             ("Done on all rows again for every removal", self.all_rows),
             ("Checked for every removal", self.guards),
+            ("Lowerings that fail", self.failures),
         ):
             if found:
                 lines += [f"{title}:", *(f"  - {one}" for one in found)]
@@ -159,6 +163,7 @@ def report_of(session: Session) -> EngineReport:
     return EngineReport(
         "engine",
         layers=tuple(notes.layers),
+        failures=tuple(notes.failures),
         traced=notes.traced,
         passes=tuple(notes.passes),
         operations=tuple(sorted(kinds.items())),

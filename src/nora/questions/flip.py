@@ -115,7 +115,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class FlipSearch:
     """The effects of removals on one prediction.
 
     Attributes:
@@ -140,7 +140,7 @@ class Search:
     candidates: Candidates
     advance: Advance = lambda *_: None
 
-    def ready_for(self, removals: int) -> Search:
+    def ready_for(self, removals: int) -> FlipSearch:
         """The same, by what so many removals more are worth: an engine, or compiled loops."""
         asked = Effects.prepare(self.effects.problem, self.prepared, "exact", removals)
         return replace(self, effects=asked)
@@ -235,7 +235,7 @@ def find_flip(
 
 def _search(
     session: Session, effects: Effects, node: int, now: int, to: int | None, by: str
-) -> Search:
+) -> FlipSearch:
     """The question on what lies within reach; on the whole graph where that is not known, or no less."""
     problem, engine = effects.problem, effects.engine
     reached = within_reach(problem, engine, torch.tensor([node]))
@@ -265,7 +265,7 @@ def _search(
             single = EditBatch.remove_edges(whole.edge_ptr, edge)
     single = single.to(effects.before.device)
     candidates = Candidates(by, ids, single, whole)
-    return Search(effects, node, asked, prepared, item, now, to, candidates)
+    return FlipSearch(effects, node, asked, prepared, item, now, to, candidates)
 
 
 def _edges_within(session: Session, reached: Tensor) -> tuple[Tensor, EditBatch]:
@@ -303,7 +303,7 @@ def _part(effects: Effects, reached: Tensor, node: int) -> Problem | None:
 
 
 def _smallest(
-    search: Search, at_most: int, budget: int
+    search: FlipSearch, at_most: int, budget: int
 ) -> tuple[Tensor, int, tuple[int, int, int]]:
     """The smallest set found (places of candidates), how many singles flip, and pairs: all, tried, flip."""
     count = len(search.candidates)
@@ -337,7 +337,7 @@ def _smallest(
     return none, 0, tried
 
 
-def _shrunk(search: Search, found: Tensor) -> Tensor:
+def _shrunk(search: FlipSearch, found: Tensor) -> Tensor:
     """The same without what is not needed, one at a time."""
     while len(found) > 1:
         fewer = torch.stack([torch.cat([found[:at], found[at + 1 :]]) for at in range(len(found))])

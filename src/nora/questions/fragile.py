@@ -16,7 +16,7 @@ from nora.graph.node_index import Graph
 from nora.model import Problem
 from nora.model.task import Task
 from nora.questions.edge_influence import edge_table
-from nora.questions.score import Batch, entries, gathered, how_given, score
+from nora.questions.score import Batch, changed_predictions, gathered, how_given, score
 from nora.questions.session import Session
 from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.results.fragile import Fragile
@@ -124,7 +124,7 @@ def flips_in(problem: Problem) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor
         now = after.argmax(dim=1)
         return now != before.argmax(dim=1), now
 
-    return entries(problem, flips)
+    return changed_predictions(problem, flips)
 
 
 def _table(

@@ -29,7 +29,7 @@ from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.methods.exact import ExactOptions, Ready, engine_for
 from nora.model import Problem
-from nora.model.measuring import Asked, Measuring
+from nora.model.measuring import MeasureNames, Measuring
 from nora.model.task import Task
 from nora.progress import progress_bar
 from nora.questions.score import Batch, one_measure, score
@@ -48,7 +48,7 @@ def best_group(
     task: Task | None = None,
     *,
     candidates: Nodes | None = None,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
     method: str = "exact",
     recheck: int = 5,
     progress: bool = True,
@@ -101,7 +101,7 @@ def grow_group(
     method: str,
     recheck: int,
     progress: bool,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
 ) -> Group:
     """See `best_group`."""
     check_whole("size", size)

@@ -21,7 +21,7 @@ from nora.methods.exact import DEFAULTS, ExactOptions, engine_for
 from nora.model import Problem, Transform
 from nora.model.calling import Forward
 from nora.model.known_influences import Labels
-from nora.model.measuring import Asked, By, Measuring
+from nora.model.measuring import By, MeasureNames, Measuring
 from nora.model.task import Task
 from nora.options import option
 from nora.progress import progress_bar
@@ -30,7 +30,7 @@ from nora.questions.recomputed import check_finished
 from nora.questions.score import (
     Batch,
     Checkpoint,
-    Parts,
+    ScoredParts,
     asked_for,
     collected,
     is_definition,
@@ -60,7 +60,7 @@ def influence(
     class_names: Sequence[str] | None = None,
     labels: Labels | None = None,
     checkpoint: str | Path | None = None,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
     by: By | None = None,
     key: str | None = None,
     executor: Any = None,
@@ -150,7 +150,7 @@ def score_nodes(
     nodes: Nodes | None = None,
     labels: Labels | None = None,
     checkpoint: str | Path | None = None,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
     by: By | None = None,
     key: str | None = None,
     executor: Any = None,
@@ -234,7 +234,7 @@ def _parts(
     remote: Remote | None,
     shards: Shards | None,
     progress: bool,
-) -> Parts:
+) -> ScoredParts:
     """Yield the scores of a problem's nodes; `exact` and `brute` do without gradients."""
     if not len(problem.nodes):
         return {}

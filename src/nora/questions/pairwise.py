@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph, Nodes
 from nora.methods.exact import engine_for
-from nora.model.measuring import Asked
+from nora.model.measuring import MeasureNames
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.reach import within_reach
-from nora.questions.score import Batch, collected, entries, gathered, one_measure, score
+from nora.questions.score import Batch, changed_predictions, collected, gathered, one_measure, score
 from nora.questions.session import Session
 from nora.questions.session_options import (
     CountingOptions,
@@ -83,7 +83,7 @@ def changes_of(session: Session, nodes: Nodes, method: str, progress: bool) -> p
             session,
             problem,
             Batch.nodes(problem.nodes),
-            entries(problem, changes),
+            changed_predictions(problem, changes),
             method=method,
             label="matrix: removing nodes",
             progress=progress,
@@ -111,7 +111,7 @@ def influencers(
     k: int = 10,
     task: Task | None = None,
     *,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
     method: str = "exact",
     progress: bool = True,
     **about: Unpack[SessionOptions],
@@ -153,7 +153,7 @@ def influencers_of(
     k: int,
     method: str,
     progress: bool,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
 ) -> pd.DataFrame:
     """See `influencers`."""
     if k < 1:

@@ -16,10 +16,11 @@ from torch import nn
 
 from nora import __version__
 from nora.arguments import path_of
-from nora.engine.cost import forecast
+from nora.artefact import MANIFEST, Check, DamagedError
+from nora.engine.cost import preparation_cost
 from nora.engine.exec.kernels.choice import pick_backend
 from nora.engine.prepared import Prepared
-from nora.engine.store.folder import MANIFEST, Check, DamagedError, Reader, written
+from nora.engine.store.array_folder import Reader, write_engine_folder
 from nora.engine.store.ledger import Ledger, moving
 from nora.engine.store.saved import kept_engine, opened_engine
 from nora.engine.unsupported import UnsupportedError
@@ -139,7 +140,7 @@ def _check_fits(session: Session, path: Path, memory: int | None) -> None:
         return
     with problem.evaluating(), torch.no_grad():
         try:
-            needs = forecast(problem)
+            needs = preparation_cost(problem)
         except (
             Exception
         ):  # whatever the model's own code raises: the checks that follow say it better
@@ -176,7 +177,7 @@ def keep(
     prepared.ledger = ledger
     with problem.evaluating():
         asked = fingerprint(problem, "", {}, key)
-        with written(path, replace or path.exists()) as writer:
+        with write_engine_folder(path, replace or path.exists()) as writer:
             try:
                 with progress_bar("preparing the engine", None, progress), moving(writer):
                     engine = prepared.engine(problem, removals=problem.num_nodes)
@@ -205,7 +206,7 @@ def keep(
     return path
 
 
-def opened(
+def open_session(
     folder: str | Path,
     model: nn.Module,
     task: Task | None = None,

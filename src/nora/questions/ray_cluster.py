@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.store.folder import MANIFEST
+from nora.artefact import MANIFEST
 from nora.files import folder_written_atomically, read_json
 from nora.memory import parse_bytes
 from nora.questions.workers import Answered, answer

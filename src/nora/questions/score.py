@@ -23,13 +23,13 @@ from nora.engine.effects import Moves, check_method
 from nora.engine.prepared import Prepared
 from nora.graph.edit_batch import EditBatch
 from nora.methods import METHODS, MethodEntry, Part
-from nora.methods.exact import DEFAULTS, ExactOptions, Measures, Ready, Scored, parts_of, passes
+from nora.methods.exact import DEFAULTS, ExactOptions, Measures, Ready, ScoredPart, parts_of, passes
 from nora.model import Problem
 from nora.model.content import content_digest
 from nora.model.fingerprint import fingerprint
 from nora.model.measuring import (
-    Asked,
     By,
+    MeasureNames,
     Measuring,
     groups_of,
     items_of,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nora.questions.session import Session
 
 # Finished parts; facts about the run are returned at the end.
-Parts = Generator[Scored, None, dict[str, Any]]
+ScoredParts = Generator[ScoredPart, None, dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ def score(
     shards: Shards | None = None,
     label: str = "",
     progress: bool = False,
-) -> Parts:
+) -> ScoredParts:
     """Yield finished parts: ids, values, and standard errors of estimates.
 
     Returns facts about the run. The model is to be in eval mode, without gradients (`problem.evaluating()`).
@@ -148,7 +148,7 @@ def _computed(
     how: ExactOptions,
     count: int | None,
     ready: Ready | None,
-) -> Parts:
+) -> ScoredParts:
     """Yield the parts of all pieces as this process computes them, by `exact` or `brute`."""
     count = sum(map(len, pieces)) if count is None else count
     facts: dict[str, Any] = {}
@@ -165,13 +165,13 @@ def _computed(
                 except StopIteration as stop:
                     facts = stop.value or {}
                     break
-                yield Scored(batch.ids[which], values, errors)
+                yield ScoredPart(batch.ids[which], values, errors)
     return facts
 
 
 def finished(
-    parts: Iterator[Scored], total: int, shards: Shards | None, label: str, progress: bool
-) -> Parts:
+    parts: Iterator[ScoredPart], total: int, shards: Shards | None, label: str, progress: bool
+) -> ScoredParts:
     """Yield finished parts on; each is kept at once, so that an interruption loses little."""
     with progress_bar(label, total, progress) as advance:
         try:
@@ -192,7 +192,7 @@ def finished(
                 parts.close()
 
 
-def columns_of(part: Scored, columns: int) -> Tensor:
+def columns_of(part: ScoredPart, columns: int) -> Tensor:
     """A part's values `[m, columns]`, the last of which are its standard errors if there is one more."""
     values: Tensor = part.values.detach().cpu()
     if columns == values.size(1):
@@ -202,7 +202,7 @@ def columns_of(part: Scored, columns: int) -> Tensor:
     return torch.cat([values, off.to(values.dtype).unsqueeze(1)], dim=1)
 
 
-def collected(parts: Parts, size: int, columns: int) -> tuple[Tensor, dict[str, Any]]:
+def collected(parts: ScoredParts, size: int, columns: int) -> tuple[Tensor, dict[str, Any]]:
     """All parts as a table `[size, columns]`, NaN where nothing was scored, and facts about the run."""
     table: Tensor | None = None
     while True:
@@ -220,13 +220,13 @@ def collected(parts: Parts, size: int, columns: int) -> tuple[Tensor, dict[str, 
 
 def method_parts(
     entry: MethodEntry, problem: Problem, options: dict[str, Any], prepared: Prepared | None = None
-) -> Parts:
+) -> ScoredParts:
     """Yield what a method of nodes returns or yields, checked, as parts."""
     given = (prepared or Prepared(),) if entry.facts.uses_engine else ()
     result = entry.value(problem, *given, **options)
     if isinstance(result, Tensor):
         whole = _checked(entry.name, result.detach().cpu(), problem.num_nodes)
-        yield Scored(problem.nodes.cpu(), whole[problem.nodes.cpu()].unsqueeze(1))
+        yield ScoredPart(problem.nodes.cpu(), whole[problem.nodes.cpu()].unsqueeze(1))
         return {}
     parts = _parts_in(entry.name, result)
     try:
@@ -236,7 +236,7 @@ def method_parts(
             except StopIteration as stop:
                 return stop.value or {}
             scores = _checked(entry.name, scores.detach().cpu(), len(ids))
-            yield Scored(ids.cpu(), scores.unsqueeze(1), errors[0] if errors else None)
+            yield ScoredPart(ids.cpu(), scores.unsqueeze(1), errors[0] if errors else None)
     finally:
         if inspect.isgenerator(parts):
             parts.close()
@@ -311,14 +311,14 @@ def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> Exact
     return ExactOptions.of({name: value for name, value in options.items() if name != "budget"})
 
 
-def is_definition(asked: Asked, by: By | None) -> bool:
+def is_definition(asked: MeasureNames, by: By | None) -> bool:
     """Whether only the change of all predictions is asked for."""
     given = list(asked) if isinstance(asked, list | tuple) else [asked]
     return by is None and len(given) == 1 and isinstance(given[0], str) and given[0] == "change"
 
 
 def measuring_of(
-    session: Session, problem: Problem, asked: Asked, by: By | None
+    session: Session, problem: Problem, asked: MeasureNames, by: By | None
 ) -> tuple[Problem, Measuring]:
     """The question on the classes that its measures look at, and what is summed."""
     classes = problem.task.counted_classes
@@ -334,7 +334,7 @@ def measuring_of(
 
 
 def one_measure(
-    session: Session, problem: Problem, asked: Asked, what: str
+    session: Session, problem: Problem, asked: MeasureNames, what: str
 ) -> tuple[Problem, Measuring]:
     """As `measuring_of`, where a question is about one measure only; `what` says so in messages."""
     found, measuring = measuring_of(session, problem, asked, None)
@@ -345,7 +345,9 @@ def one_measure(
     return found, measuring
 
 
-def asked_for(measuring: Measuring, asked: Asked, by: By | None, key: str | None) -> dict[str, Any]:
+def asked_for(
+    measuring: Measuring, asked: MeasureNames, by: By | None, key: str | None
+) -> dict[str, Any]:
     """What a fingerprint and provenance tell of the measures; nothing where it is the definition."""
     if measuring.definition:
         return {}
@@ -360,7 +362,7 @@ def asked_for(measuring: Measuring, asked: Asked, by: By | None, key: str | None
     return facts
 
 
-def entries(
+def changed_predictions(
     problem: Problem, chosen: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 ) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor, Tensor]]:
     """For `score`: the changed predictions that count, as `removal`, `item` and a value of each.
@@ -379,8 +381,8 @@ def entries(
     return kept
 
 
-def gathered(parts: Parts) -> tuple[Tensor, ...]:
-    """The `entries` of all parts, with what is removed by its id: three columns."""
+def gathered(parts: ScoredParts) -> tuple[Tensor, ...]:
+    """The `changed_predictions` of all parts, with what is removed by its id: three columns."""
     none = torch.empty(0, dtype=torch.long)
     rows = [(ids[removal], item, value) for ids, (removal, item, value), _ in parts]
     return tuple(torch.cat(column) for column in zip((none, none, none), *rows, strict=True))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from torch import nn
 
-from nora.engine.store.folder import Check
+from nora.artefact import Check
 from nora.graph.edits import Edits
 from nora.graph.node_index import Graph, Nodes
 from nora.model.known_influences import Labels
-from nora.model.measuring import Asked, By
+from nora.model.measuring import By, MeasureNames
 from nora.model.task import Task
 from nora.questions.checked import Checked
 from nora.results.effect import Effect
@@ -92,9 +92,11 @@ class Session(Checked):
         Raises:
             ValueError: If the folder is damaged, or was prepared for another model, graph, task or version.
         """
-        from nora.questions.prepare import opened
+        from nora.questions.prepare import open_session
 
-        return opened(folder, model, task, data=data, check=check, key=key, verify=verify, **about)
+        return open_session(
+            folder, model, task, data=data, check=check, key=key, verify=verify, **about
+        )
 
     def influence(
         self,
@@ -103,7 +105,7 @@ class Session(Checked):
         nodes: Nodes | None = None,
         labels: Labels | None = None,
         checkpoint: str | Path | None = None,
-        measure: Asked = "change",
+        measure: MeasureNames = "change",
         by: By | None = None,
         key: str | None = None,
         executor: Any = None,
@@ -135,7 +137,7 @@ class Session(Checked):
         edges: Any = None,
         *,
         method: str = "exact",
-        measure: Asked = "change",
+        measure: MeasureNames = "change",
         by: By | None = None,
         checkpoint: str | Path | None = None,
         key: str | None = None,
@@ -192,7 +194,7 @@ class Session(Checked):
         *,
         budget: float = 60.0,
         screen: str = "auto",
-        measure: Asked = "change",
+        measure: MeasureNames = "change",
         executor: Any = None,
         progress: bool = True,
     ) -> Top:
@@ -209,7 +211,7 @@ class Session(Checked):
         size: int = 10,
         *,
         candidates: Nodes | None = None,
-        measure: Asked = "change",
+        measure: MeasureNames = "change",
         method: str = "exact",
         recheck: int = 5,
         progress: bool = True,
@@ -286,7 +288,7 @@ class Session(Checked):
         node: int | str | tuple[str, int],
         k: int = 10,
         *,
-        measure: Asked = "change",
+        measure: MeasureNames = "change",
         method: str = "exact",
         progress: bool = True,
     ) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nora.engine.store.folder import Check
+from nora.artefact import Check
 from nora.model import Problem
 from nora.model.content import content_digest
 from nora.model.fingerprint import pieces_of

@@ -26,7 +26,7 @@ from nora.methods import METHODS
 from nora.methods.auto import Budget
 from nora.methods.exact import engine_for
 from nora.model import Problem
-from nora.model.measuring import Asked
+from nora.model.measuring import MeasureNames
 from nora.model.task import Task
 from nora.questions.executors import Remote, saved_for
 from nora.questions.influence import bind_options
@@ -52,7 +52,7 @@ def top(
     *,
     budget: float = 60.0,
     screen: str = "auto",
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
     executor: Any = None,
     progress: bool = True,
     **about: Unpack[CountingOptions],
@@ -99,7 +99,7 @@ def certified_top(
     budget: float,
     screen: str,
     progress: bool,
-    measure: Asked = "change",
+    measure: MeasureNames = "change",
     executor: Any = None,
 ) -> Top:
     """See `top`."""

@@ -20,11 +20,11 @@ from nora.report.subject import Subject
 from nora.results.effect import NOTICEABLE
 from nora.results.exactness import TITLES, accuracy_text, method_name
 from nora.results.plots.distribution import (
-    Comparison,
     Concentration,
+    ScoreAgreement,
     compare,
-    compared,
     concentration,
+    score_agreement,
 )
 from nora.results.plots.style import COLOURS
 
@@ -237,7 +237,7 @@ def _spread(found: Concentration | None) -> dict[str, Any] | None:
     }
 
 
-def _comparison(found: Comparison, position: np.ndarray) -> dict[str, Any]:
+def _comparison(found: ScoreAgreement, position: np.ndarray) -> dict[str, Any]:
     named = [int(position[node]) for node in found.notable if position[node] >= 0]
     return {
         "spearman": _digits(found.spearman, 3),
@@ -251,7 +251,7 @@ def _comparison(found: Comparison, position: np.ndarray) -> dict[str, Any]:
 
 def _others(subject: Subject, kept: np.ndarray, position: np.ndarray) -> Iterator[dict[str, Any]]:
     for other in subject.scores[1:]:
-        found = compared(subject.scores[0], other)
+        found = score_agreement(subject.scores[0], other)
         if found is not None:
             scores = other.scores.detach().cpu().double().numpy()[kept]
             yield {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_geometric.data import Data
 
-from nora.graph.degree import is_directed
+from nora.graph.degrees import is_directed
 
 
 def count_edges(graph: Data) -> int:

@@ -18,7 +18,7 @@ from nora.report.consequences import Consequence
 from nora.report.subject import Subject
 from nora.results.effect import NOTICEABLE
 from nora.results.exactness import YARDSTICKS, method_name
-from nora.results.plots.distribution import Comparison, Concentration, compared
+from nora.results.plots.distribution import Concentration, ScoreAgreement, score_agreement
 from nora.wording import count, number, ordinal, percent
 
 # Few edges are at most the median, and at most this share of the mean.
@@ -28,7 +28,7 @@ TRUSTED = 0.95
 
 
 @dataclass(frozen=True)
-class Named:
+class NodeMention:
     """A node mentioned in a sentence."""
 
     node: int
@@ -39,7 +39,7 @@ class Finding:
     """A figure and the sentence that explains it: text and mentioned nodes."""
 
     figure: str
-    text: tuple[str | Named, ...]
+    text: tuple[str | NodeMention, ...]
 
     def sentence(self, subject: Subject) -> str:
         """The sentence as plain text."""
@@ -51,7 +51,7 @@ class Finding:
 def headline_findings(
     subject: Subject,
     spread: Concentration | None,
-    by_degree: Comparison | None,
+    by_degree: ScoreAgreement | None,
 ) -> list[Finding]:
     """What stands out, most important first."""
     consequences = subject.effects
@@ -79,10 +79,10 @@ def _first_removal(subject: Subject, consequences: Mapping[int, Consequence]) ->
     if effect.flips == 0:
         reached = count(effect.reached, "prediction")
         text = f", no {flip}, but {reached} would change by {NOTICEABLE:g} or more."
-        yield Finding(f"{effect.reached:,}", ("Without ", Named(first), text))
+        yield Finding(f"{effect.reached:,}", ("Without ", NodeMention(first), text))
     else:
         text = f", {_flipped(subject, effect)}: {_moves(subject, effect)}."
-        yield Finding(f"{effect.flips:,}", ("Without ", Named(first), text))
+        yield Finding(f"{effect.flips:,}", ("Without ", NodeMention(first), text))
     most, other = max(consequences.items(), key=lambda item: item[1].flips)
     if most != first and other.flips > effect.flips:
         text = (
@@ -90,7 +90,7 @@ def _first_removal(subject: Subject, consequences: Mapping[int, Consequence]) ->
             f"{_flipped(subject, other)}."
         )
         start = f"Of the first {len(consequences):,}, "
-        yield Finding(f"{other.flips:,}", (start, Named(most), text))
+        yield Finding(f"{other.flips:,}", (start, NodeMention(most), text))
 
 
 def _flipped(subject: Subject, effect: Consequence) -> str:
@@ -144,7 +144,7 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
             f" has few edges ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
             f"{ranks} by influence."
         )
-        yield Finding(ordinal(int(worst[at])), (Named(int(scored[at])), text))
+        yield Finding(ordinal(int(worst[at])), (NodeMention(int(scored[at])), text))
     loud = np.where((by_degree <= few) & (degree > usual), best / by_degree, 0)
     at = int(loud.argmax())
     if len(scored) >= 20 and loud[at] >= 2.5 and best[at] - by_degree[at] >= 5:
@@ -153,7 +153,7 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
             f" has many edges ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
             f"{only}{ordinal(int(best[at]))} by influence."
         )
-        yield Finding(ordinal(int(best[at])), (Named(int(scored[at])), text))
+        yield Finding(ordinal(int(best[at])), (NodeMention(int(scored[at])), text))
 
 
 def _rank_range(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
@@ -172,7 +172,7 @@ def _rank_range(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
     return best, worst
 
 
-def _degree_agreement(found: Comparison) -> Iterator[Finding]:
+def _degree_agreement(found: ScoreAgreement) -> Iterator[Finding]:
     if not np.isfinite(found.spearman):
         return
     words = ((0.9, "almost identically"), (0.7, "similarly"), (0.4, "only roughly similarly"))
@@ -187,7 +187,7 @@ def _degree_agreement(found: Comparison) -> Iterator[Finding]:
 def _other_methods(subject: Subject) -> Iterator[Finding]:
     main = subject.scores[0]
     for other in subject.scores[1:]:
-        found = compared(main, other)
+        found = score_agreement(main, other)
         if found is None or not np.isfinite(found.spearman):
             continue
         text = (

@@ -18,7 +18,7 @@ from nora.progress import progress_bar
 from nora.report.contents import Contents, page_contents
 from nora.report.findings import Finding
 from nora.report.options import ReportOptions
-from nora.report.provenance import provenance
+from nora.report.provenance import provenance_terms
 from nora.report.quality import quality, recall_by_class, trust_in
 from nora.report.stability import stability_section
 from nora.report.subject import Subject
@@ -57,7 +57,7 @@ def write_page(path: Path, subject: Subject, options: ReportOptions, progress: b
         subject=subject,
         first_nodes=_first_nodes(subject),
         stability=None if stability is None else stability_section(stability, subject),
-        provenance=provenance(
+        provenance=provenance_terms(
             subject,
             {**metrics, **recall_by_class(trust)},
             options.notes,

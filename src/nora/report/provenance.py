@@ -17,7 +17,7 @@ from nora.wording import count, duration, number, percent, sentence
 _SHARES = ("accuracy", "f1", "precision", "recall", "fidelity", "agreement")
 
 
-def provenance(
+def provenance_terms(
     subject: Subject,
     metrics: Mapping[str, Any],
     notes: Sequence[str],

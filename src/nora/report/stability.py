@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nora.report.subject import Subject
-from nora.results.plots.stability import shares
+from nora.results.plots.stability import influence_shares
 from nora.results.stability import Stability
 from nora.wording import number, percent
 
@@ -24,7 +24,7 @@ def stability_section(found: Stability, subject: Subject) -> dict[str, Any]:
         found: Influences of several models, this page's first.
         subject: What the page is about, for names.
     """
-    values = shares(found)[:, found.first]
+    values = influence_shares(found)[:, found.first]
     largest = float(values.max()) or 1.0
 
     def place(value: float) -> str:

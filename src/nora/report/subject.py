@@ -10,7 +10,7 @@ import numpy as np
 from torch_geometric.data import Data
 
 from nora.report.consequences import Consequence
-from nora.report.edges import Edges
+from nora.report.ranked_edges import RankedEdges
 from nora.results.influence import Influence
 
 
@@ -51,7 +51,7 @@ class Subject:
     effects: dict[int, Consequence]
     exact: np.ndarray
     estimate: Mapping[str, Any] | None
-    edges: Edges | None
+    edges: RankedEdges | None
     fragile: np.ndarray | None
     items: int
     predicted: np.ndarray | None

@@ -85,7 +85,7 @@ class Shards:
         if edges is not None:
             manifest |= {"num_edges": len(edges)}
         if (folder / MANIFEST).exists():
-            _same_run(read_manifest(folder), manifest, folder)
+            _same_run(read_checkpoint_manifest(folder), manifest, folder)
         else:
             if os.path.lexists(folder) and not folder.is_dir():
                 raise NotADirectoryError(f"{folder} is a file; a checkpoint is a folder")
@@ -185,11 +185,11 @@ def begun_with(folder: Path) -> tuple[str, dict[str, Any]] | None:
     """The method and options a checkpoint folder was begun with; None when it is not begun."""
     if not (folder / MANIFEST).exists():
         return None
-    about = read_manifest(folder)["fingerprint"]
+    about = read_checkpoint_manifest(folder)["fingerprint"]
     return str(about.get("method")), dict(about.get("options", {}))
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_checkpoint_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a checkpoint folder."""
     path = folder / MANIFEST
     if not path.exists():
@@ -228,7 +228,7 @@ def read_parts(folder: Path, columns: Sequence[str] = ("influence",)) -> pd.Data
 
 
 def _read_part(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    from nora.parquet import read_parquet
+    from nora.parquet_limits import read_parquet
 
     try:
         if not path.is_file():  # a pipe would be waited for
@@ -248,7 +248,7 @@ def _read_part(path: Path, columns: Sequence[str]) -> pd.DataFrame:
 
 def _read_edges(path: Path, count: int) -> pd.DataFrame:
     """The edges that a checkpoint of edges is about."""
-    from nora.parquet import decoded, read_parquet
+    from nora.parquet_limits import decoded, read_parquet
 
     try:
         check_regular(path)
@@ -367,9 +367,9 @@ def merge_checkpoints(folders: Iterable[str | Path]) -> Influence | EdgeInfluenc
     paths = [path_of(folder, "a checkpoint folder") for folder in folders]
     if not paths:
         raise ValueError("nothing to merge: name at least one checkpoint folder")
-    first = read_manifest(paths[0])
+    first = read_checkpoint_manifest(paths[0])
     for path in paths[1:]:
-        _same_run(read_manifest(path), first, path)
+        _same_run(read_checkpoint_manifest(path), first, path)
     run = first["fingerprint"]
     values = read_scores(paths, first)
     measure, *more = first.get("columns", ["change"])

@@ -102,7 +102,7 @@ class EdgeInfluence(Scored):
         )
 
     def _repr_html_(self) -> str:
-        from nora.results.plots.notebook import edge_influence_html
+        from nora.results.plots.notebook_table import edge_influence_html
 
         return edge_influence_html(self)
 

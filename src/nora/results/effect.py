@@ -20,7 +20,7 @@ from nora.model.task import Predicts, item_change
 from nora.results.tables import (
     facts_of,
     read_table,
-    read_tensors,
+    read_table_tensors,
     rebuilt,
     restored,
     split_node_ids,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from nora.graph.node_index import Graph
-    from nora.model.measuring import Asked, By
+    from nora.model.measuring import By, MeasureNames
 
 FLIPPING = {
     "classes": "to another class",
@@ -206,7 +206,7 @@ class Effect:
 
     def measured(
         self,
-        measure: Asked = "change",
+        measure: MeasureNames = "change",
         data: Graph | None = None,
         *,
         by: By | None = None,
@@ -263,7 +263,7 @@ class Effect:
         )
 
     def _repr_html_(self) -> str:
-        from nora.results.plots.notebook import effect_html
+        from nora.results.plots.notebook_table import effect_html
 
         return effect_html(self)
 
@@ -360,7 +360,7 @@ class Effect:
     def load(path: str | Path) -> Effect:
         """Load an effect written by `save`: the table and its predictions."""
         frame, provenance = read_table(path_of(path), "effect")
-        tensors = read_tensors(path_of(path), provenance)
+        tensors = read_table_tensors(path_of(path), provenance)
         effect = rebuilt(Effect, provenance, **tensors)
         if int(effect.counted.sum()) != len(frame):
             raise ValueError(f"the predictions beside {path} belong to another file")

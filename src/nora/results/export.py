@@ -26,7 +26,7 @@ from torch_geometric.data import Data, HeteroData
 
 from nora.arguments import shown
 from nora.files import written_atomically
-from nora.graph.degree import degrees, is_directed
+from nora.graph.degrees import degrees, is_directed
 from nora.graph.node_index import Graph, global_edges, node_index_of
 from nora.results.influence import Influence
 

@@ -135,7 +135,7 @@ class Flip:
         return f"Flip(node={naming.shown([self.node])}, size={self.size}, {what}{self.proof})"
 
     def _repr_html_(self) -> str:
-        from nora.results.plots.notebook import flip_html
+        from nora.results.plots.notebook_table import flip_html
 
         return flip_html(self)
 

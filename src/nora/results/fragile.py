@@ -15,7 +15,7 @@ from nora.arguments import path_of
 from nora.results.tables import (
     facts_of,
     read_table,
-    read_tensors,
+    read_table_tensors,
     rebuilt,
     restored,
     split_node_ids,
@@ -80,7 +80,7 @@ class Fragile:
         )
 
     def _repr_html_(self) -> str:
-        from nora.results.plots.notebook import fragile_html
+        from nora.results.plots.notebook_table import fragile_html
 
         return fragile_html(self)
 
@@ -140,7 +140,7 @@ class Fragile:
     def load(path: str | Path) -> Fragile:
         """Load a result written by `save`."""
         flips, provenance = read_table(path_of(path), "fragile")
-        tensors = read_tensors(path_of(path), provenance)
+        tensors = read_table_tensors(path_of(path), provenance)
         found: Any = rebuilt(Fragile, provenance, flips=flips, **tensors)
         if int(found.counts.sum()) != len(flips):
             raise ValueError(f"the tensors beside {path} belong to another file")

@@ -63,7 +63,7 @@ class Group:
         )
 
     def _repr_html_(self) -> str:
-        from nora.results.plots.notebook import group_html
+        from nora.results.plots.notebook_table import group_html
 
         return group_html(self)
 

@@ -195,7 +195,7 @@ class Influence(Scored):
         )
 
     def _repr_html_(self) -> str:
-        from nora.results.plots.notebook import influence_html
+        from nora.results.plots.notebook_table import influence_html
 
         return influence_html(self)
 

@@ -196,7 +196,7 @@ def write_table(
     return path
 
 
-def read_tensors(path: Path, provenance: Mapping[str, Any]) -> dict[str, Tensor]:
+def read_table_tensors(path: Path, provenance: Mapping[str, Any]) -> dict[str, Tensor]:
     """Read the tensors that `write_table` wrote beside `path`, whose provenance is given."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -236,7 +236,7 @@ def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         check_regular(path)
         check_regular(source)
         if suffix == ".parquet":
-            from nora.parquet import decoded, read_parquet
+            from nora.parquet_limits import decoded, read_parquet
 
             table = decoded(read_parquet(path, check_pages=True))
             facts = table.schema.metadata or {}

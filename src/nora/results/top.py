@@ -90,7 +90,7 @@ class Top:
         return f"Top({len(self.nodes)} nodes, {self.certificate})"
 
     def _repr_html_(self) -> str:
-        from nora.results.plots.notebook import top_html
+        from nora.results.plots.notebook_table import top_html
 
         return top_html(self)
 

@@ -36,7 +36,7 @@ from nora.model.preserve import evaluating
 from nora.sparse import FixedMatrix, fixed_matrix, sparse_where_sparse
 from nora.training.attention import FixedAttention, gat_forward, is_plain
 
-Forward = Callable[..., Tensor]
+FixedForward = Callable[..., Tensor]
 
 
 @contextmanager
@@ -127,7 +127,7 @@ class _Graph:
             self._features = FixedMatrix.of(x)
         return self._features
 
-    def _remembered(self, module: nn.Module, forward: Forward) -> Forward:
+    def _remembered(self, module: nn.Module, forward: FixedForward) -> FixedForward:
         """A layer on the features themselves gives the same until its weights change."""
 
         def remembering(x: Tensor, *more: Any, **named: Any) -> Tensor:
@@ -145,7 +145,7 @@ class _Graph:
 
         return remembering
 
-    def _linear(self, module: Any) -> Forward:
+    def _linear(self, module: Any) -> FixedForward:
         def forward(x: Tensor) -> Tensor:
             if x.layout == torch.strided:
                 return F.linear(x, module.weight, module.bias)
@@ -191,7 +191,7 @@ class _Graph:
             self._made["mean"] = self._adjacency(index, _shares(index[1], self.num_nodes))
         return self._made["mean"]
 
-    def _sage(self, conv: Any) -> Forward:
+    def _sage(self, conv: Any) -> FixedForward:
         def forward(x: Any, edge_index: Any, size: Any = None) -> Tensor:
             if not isinstance(x, Tensor) or not self._is_own(edge_index) or size is not None:
                 return type(conv).forward(conv, x, edge_index, size)
@@ -202,7 +202,7 @@ class _Graph:
 
         return forward
 
-    def _rgcn(self, conv: Any) -> Forward:
+    def _rgcn(self, conv: Any) -> FixedForward:
         def forward(x: Any, edge_index: Any, edge_type: Tensor | None = None) -> Tensor:
             fits = isinstance(x, Tensor) and x.is_floating_point() and self._is_own(edge_index)
             if not fits or edge_type is not self.data.get("edge_type"):
@@ -225,7 +225,7 @@ class _Graph:
 
         return forward
 
-    def _gat(self, conv: Any) -> Forward:
+    def _gat(self, conv: Any) -> FixedForward:
         key = "attention", conv.heads, conv.add_self_loops
         if key not in self._made:
             self._made[key] = FixedAttention(self.data.edge_index, self.num_nodes, *key[1:])

@@ -156,7 +156,7 @@ class Run:
     def save(self, folder: str | Path, replace: bool = False) -> Path:
         """Write the run to `folder`; an existing folder is an error unless `replace`."""
         about = self.describe()
-        with artefact.written(Path(folder), KIND, VERSION, replace=replace) as new:
+        with artefact.write_artefact(Path(folder), KIND, VERSION, replace=replace) as new:
             write_tensors(self.model.state_dict(), new.folder / WEIGHTS)
             write_split(self.split, new.folder)
             if keeps_its_graph(self.dataset):

@@ -26,7 +26,7 @@ from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Op, Value
 from nora.engine.rounding import same
-from nora.engine.trace.inputs import decodes
+from nora.engine.trace.pass_inputs import decodes
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.model.tasks.link_prediction import LinkPrediction
@@ -188,7 +188,7 @@ class Linearised:
         if at not in gradients.outputs or not edits.one_node_each:
             return
         gone = edits.node[changed.edit]
-        share = op.share(changed.node, gone)
+        share = op.row_share(changed.node, gone)
         if share is None:
             return
         back = share.flatten(1).any(dim=1) if share.dim() > 1 else share != 0

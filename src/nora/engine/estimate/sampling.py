@@ -38,7 +38,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.protocol import Backend
+from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.tally import EXACTLY, INNER, LAST
 from nora.engine.ir.changed_rows import ChangedRows, Frontier, SamplingBounds
 from nora.engine.ir.edges import Edges

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nora.engine.program import Program
 
 
-class Slot(NamedTuple):
+class AddedTypeRows(NamedTuple):
     """A new row for every added edge of a type in a space.
 
     Attributes:
@@ -81,7 +81,7 @@ class AddedRows:
         parts = [one.edge_index + templates.shift(key) for key, one in added.items()]
         self.ends = torch.cat(parts, dim=1)
         self.edit_of = torch.cat([owner_of(one.ptr) for one in added.values()])
-        self._slots: dict[Space, tuple[list[Slot], Space]] = {}
+        self._slots: dict[Space, tuple[list[AddedTypeRows], Space]] = {}
         self._index: dict[tuple[Space, Tensor, Space], tuple[Tensor, Any]] = {}
         self._values: dict[Value, tuple[Tensor, Value]] = {}
 
@@ -90,13 +90,13 @@ class AddedRows:
         """Whether a self-loop is added."""
         return bool((self.ends[0] == self.ends[1]).any())
 
-    def slots(self, space: Space) -> list[Slot]:
+    def slots(self, space: Space) -> list[AddedTypeRows]:
         """The new rows of a space: one for every added edge of a type, as often as others have one."""
         if space not in self._slots:
             found, start = [], space.size
             for key, which in self.which.items():
                 for rows in self.templates.slots(space, key):
-                    found.append(Slot(key, rows, which, start + torch.arange(len(which))))
+                    found.append(AddedTypeRows(key, rows, which, start + torch.arange(len(which))))
                     start += len(which)
             # The space is kept, so that its id stays its own.
             self._slots[space] = (found, space)
@@ -122,7 +122,7 @@ class AddedRows:
             self._index[known] = (torch.cat(parts), (space, index, target))
         return self._index[known][0]
 
-    def _named(self, slot: Slot, index: Tensor, target: Space) -> Tensor:
+    def _named(self, slot: AddedTypeRows, index: Tensor, target: Space) -> Tensor:
         what, at = self.templates.end(slot.rows, index, target, slot.key)
         if what == "slot":
             return [other for other in self.slots(target) if other.key == slot.key][at].new

@@ -11,7 +11,7 @@ from nora.engine.ir.op import Chunk, Op, Value
 from nora.engine.ops.gather import really_changed
 from nora.engine.ops.low_rank import LowRankOp, LowRankRows
 from nora.engine.passes.fuse_epilogue import Epilogue, fuse_epilogue
-from nora.engine.passes.low_rank import low_rank
+from nora.engine.passes.keep_low_rank import low_rank
 
 
 @dataclass(frozen=True, eq=False)

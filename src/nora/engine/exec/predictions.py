@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.protocol import Backend
+from nora.engine.exec.kernels.backend import Backend
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import BLOCK_BYTES
 from nora.model import Problem
@@ -16,7 +16,9 @@ from nora.model.tasks.link_prediction import LinkPrediction
 LEAST_IMPORTANCE = 0.05
 
 
-def changes(backend: Backend, task: Task, before: Tensor, changed: ChangedRows) -> Tensor:
+def prediction_changes(
+    backend: Backend, task: Task, before: Tensor, changed: ChangedRows
+) -> Tensor:
     """L1 change of the prediction that each changed row is `[T]`.
 
     Args:

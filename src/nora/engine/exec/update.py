@@ -16,7 +16,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nora.engine.edits import by_rules_alone, edges_of
+from nora.engine.edit_support import by_rules_alone, convolution_edges
 from nora.engine.engine import Engine
 from nora.engine.exec.added_edges import AddedRows
 from nora.engine.exec.edge_arrays import LiveEdges, exchanged
@@ -36,7 +36,7 @@ def cannot_write(program: Program) -> str:
     if not by_rules_alone(program):
         return "a convolution is followed without a rule"
     own = program.templates.lookup.types[None].edges.cpu()
-    for edges in edges_of(program):
+    for edges in convolution_edges(program):
         rule = edges.for_added
         if edges.edge_id is None or rule is None:
             return "a rule does not say what becomes of edges"
@@ -126,7 +126,7 @@ class Written:
     def neighbours(self, node: int) -> Tensor:
         """The edges at a node, both ways `[2, m]`, distinct."""
         found = []
-        for edges in edges_of(self.program):
+        for edges in convolution_edges(self.program):
             reverse = edges.for_added is not None and edges.for_added.reverse
             ways = ((edges.by_source, edges.out_end, True), (edges.by_target, edges.in_end, False))
             for (start, other, _), end, out in ways:
@@ -172,7 +172,7 @@ class Written:
     def _exchanged(self, chunk: Chunk, first: int) -> dict[Edges, Edges]:
         """The edges of all convolutions after an edit, by the id of those before."""
         made = {}
-        for edges in {one: one for one in edges_of(self.program)}.values():
+        for edges in {one: one for one in convolution_edges(self.program)}.values():
             made[edges] = edges
             delta = chunk.delta(edges)
             if len(delta):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.protocol import Backend
+from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows, Drift
 from nora.engine.ir.edges import EdgeDelta, Edges
@@ -229,7 +229,7 @@ class Move:
 class Op(ABC):
     """One op: original rows once, changed rows for every chunk.
 
-    A new kind of op says in `changed`, `whole`, `settle` and `hops` what it does; everything else has a
+    A new kind of op says in `changed`, `whole`, `set_depth` and `hops` what it does; everything else has a
     default that is right for any op, and is there to be faster where more is known.
 
     Attributes:
@@ -276,7 +276,7 @@ class Op(ABC):
         """Some original output rows."""
         return self.output.base_rows()[rows]
 
-    def share(self, source: Tensor, target: Tensor) -> Tensor | None:
+    def row_share(self, source: Tensor, target: Tensor) -> Tensor | None:
         """How much of each source's row of the first input arrives at its target, `[M]` or `[M, H]`.
 
         None when the op does not pass rows on in proportion.
@@ -287,7 +287,7 @@ class Op(ABC):
         """How much rows of each input matter, where those of the output matter so much `[N]`."""
         return [importance if self.rowwise else torch.ones_like(importance) for _ in self.inputs]
 
-    def settle(self) -> None:
+    def set_depth(self) -> None:
         """Tell the output's depth by the inputs'; called where it may change at all."""
         self.output.depth = max(value.depth for value in self.inputs)
 

@@ -238,7 +238,7 @@ def whole_graph(num_nodes: int, slots: int = 1) -> Space:
     return Space("the whole graph", (slots,), ends, num_nodes, global_=True)
 
 
-def joined(parts: list[Space]) -> Space:
+def joined_space(parts: list[Space]) -> Space:
     """The rows of several spaces, one after the other."""
     k = max(part.ends.size(0) for part in parts)
     if any(part.ends.size(0) == 0 for part in parts) and k:

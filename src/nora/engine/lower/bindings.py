@@ -43,6 +43,7 @@ class Bindings:
         unsure_of_edges: Why edges cannot be removed or added by themselves.
         at: The operation that is being lowered.
         blockers: Takes what cannot be lowered, which then does not end the lowering; None: it does.
+        failures: Lowerings of modules that raised an exception of their own.
         lowered_calls: Names and classes of modules whose calls were lowered as one.
         all_rows: Operations that are done on all rows again for every edit: their lines, by what they make.
         result_shape: The shape of what the call returns that is being lowered.
@@ -74,6 +75,7 @@ class Bindings:
         self.unsure_of_edges = ""
         self.at: AlignedOp | None = None
         self.blockers: list[str] | None = None
+        self.failures: list[str] = []
         self.lowered_calls: list[str] = []
         self.all_rows: dict[Value, str] = {}
         # For operations that repeat others: the results of the first, by what was computed and by tensor.

@@ -17,11 +17,11 @@ from nora.engine.ir.changed_rows import Attention
 from nora.engine.ir.edges import Edges, Normalise
 from nora.engine.ir.op import Form, Op, RowOp, Value
 from nora.engine.ir.pointers import owner_of
-from nora.engine.ir.space import Space, joined
+from nora.engine.ir.space import Space, joined_space
 from nora.engine.lower.bindings import Bindings
-from nora.engine.lower.conv_edges import ConvEdges, Recipe
+from nora.engine.lower.conv_edges import ConvEdges, EdgeOptions
 from nora.engine.lower.known import Ids, Known, Layout, Tracked, Uniform
-from nora.engine.lower.row_call import Slot, form_of, row_call, width_of
+from nora.engine.lower.row_call import RowSlot, form_of, row_call, width_of
 from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.blend import Blend
 from nora.engine.ops.gather import Concat, Gather
@@ -94,7 +94,7 @@ class Builder(Bindings):
     def add(self, op: Op) -> Value:
         """Any operation, also of a kind of your own; returns its output."""
         op.output.depth = max(op.output.depth, 0)  # else it is never asked what changes
-        op.settle()
+        op.set_depth()
         return self._emit(op)
 
     def _emit(self, op: Op) -> Value:
@@ -162,7 +162,7 @@ class Builder(Bindings):
         """
         if normalise not in get_args(Normalise):
             raise ValueError(f"normalise is {normalise!r}; it must be one of {get_args(Normalise)}")
-        recipe = Recipe(normalise, self_loops, own_loops, reverse)
+        recipe = EdgeOptions(normalise, self_loops, own_loops, reverse)
         return self.conv_edges.made(edge_index, edge_weight, rows, kind, recipe)
 
     def propagate(
@@ -256,7 +256,7 @@ class Builder(Bindings):
                 if isinstance(found, Tracked):
                     if inputs:
                         found = self.as_rows_of(found, inputs[0].space) or found
-                    slots[leaf.id] = Slot(len(inputs), found.layout)
+                    slots[leaf.id] = RowSlot(len(inputs), found.layout)
                     inputs.append(found)
         if len({found.space for found in inputs}) > 1:
             labels = " and ".join(dict.fromkeys(found.space.label for found in inputs))
@@ -337,7 +337,7 @@ class Builder(Bindings):
         """Rows of several values, one after the other, in a space of their own."""
         key = ("join", *(part.space for part in parts))
         if key not in self.named:
-            self.named[key] = self.entered(joined([part.space for part in parts]))
+            self.named[key] = self.entered(joined_space([part.space for part in parts]))
             inner = [self.parts_of(part.space) for part in parts]
             self.parts[self.named[key]] = [one for each in inner for one in each]
         output = self.value(self.named[key], max(part.depth for part in parts), 8)

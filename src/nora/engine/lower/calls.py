@@ -14,15 +14,15 @@ from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Known, Layout, Matrix, Picked, Pointers, Tracked, Uniform
-from nora.engine.lower.program import lower_program
-from nora.engine.lower.registry import Lowering, is_ours, lowering_of
+from nora.engine.lower.lower_program import lower_program
+from nora.engine.lower.lowerings import Lowering, lowering_of
 from nora.engine.lower.structure import SIZED_BY_LARGEST
 from nora.engine.store.ledger import open_ledger
 from nora.engine.trace.align import AlignedProgram, align
 from nora.engine.trace.recorder import record
 from nora.engine.trace.sizes import sizes_of, with_sizes
 from nora.engine.trace.trace import Call, Ref, Trace
-from nora.engine.unsupported import UnsupportedError
+from nora.engine.unsupported import UnsupportedError, described
 from nora.stacklevel import warn
 
 # What PyG calls in a convolution, and a user may have replaced on one of its own.
@@ -82,12 +82,25 @@ class Calls:
         builder = self.builder
         op = next(op for op in builder.traced.ops[call.start : call.end] if call.out.id in op.outs)
         builder.result_shape = op.shapes[op.outs.index(call.out.id)]
-        if lowering.raw:
-            builder.at = op
-            made = self._raw(lowering, call)
-        else:
-            made = self._convolution(lowering, call)
-        if made is None:
+        builder.at = op
+        before, named, spaces = len(builder.ops), dict(builder.named), list(builder.spaces)
+        unsure = builder.unsure_of_edges
+        made: Known | None = None
+        try:
+            made = (self._raw if lowering.raw else self._convolution)(lowering, call)
+        except (_NotApplicableError, UnsupportedError):
+            if lowering.raw:
+                raise
+        except Exception as error:  # a defect of the lowering must not end the user's run
+            what = f"{call.name or 'the model'} ({type(call.module).__name__})"
+            builder.failures.append(f"the lowering of {what} fails ({described(error)})")
+            warn(
+                f"{builder.failures[-1]}: the layer is lowered operation by operation",
+                RuntimeWarning,
+            )
+        if made is None:  # operations that were added on the way are forgotten, by name too
+            del builder.ops[before:]
+            builder.named, builder.spaces, builder.unsure_of_edges = named, spaces, unsure
             return at
         builder.known[call.out.id] = made
         builder.shapes[call.out.id] = builder.result_shape
@@ -105,33 +118,16 @@ class Calls:
 
     def _convolution(self, lowering: Lowering, call: Call) -> Known | None:
         builder = self.builder
-        before = len(builder.ops)
-        named, spaces, unsure = dict(builder.named), list(builder.spaces), builder.unsure_of_edges
         given = _ConvArguments(builder, self.starts)
-        made: Value | None = None
-        try:
-            args = [given.of(a) for a in call.args]
-            kwargs = {key: given.of(a) for key, a in call.kwargs.items()}
-            kwargs |= given.checked(call.module)
-            made = lowering.function(builder, call.module, *args, **kwargs)
-        except (_NotApplicableError, UnsupportedError):
-            pass
-        except Exception as error:  # whatever it meets: the call is lowered operation by operation
-            if not is_ours(lowering.function):
-                warn(
-                    f"the rule for {type(call.module).__name__} fails ({type(error).__name__}: {error}): the "
-                    "layer is followed operation by operation",
-                    RuntimeWarning,
-                )
+        args = [given.of(a) for a in call.args]
+        kwargs = {key: given.of(a) for key, a in call.kwargs.items()}
+        kwargs |= given.checked(call.module)
+        made: Value | None = lowering.function(builder, call.module, *args, **kwargs)
         if made is None:
-            # Whatever it has made so far is forgotten, by name too.
-            del builder.ops[before:]
-            builder.named, builder.spaces, builder.unsure_of_edges = named, spaces, unsure
             return None
         if given.home is not None and given.home is not builder.all_nodes:
             space = given.home
             start = int(space.ends[0, 0]) if space.size else 0
-            builder.at = builder.traced.ops[call.end - 1]
             made = builder.gathered(made, torch.arange(space.size) + start, space)
         return Tracked(made, Layout(0))
 
@@ -212,7 +208,7 @@ class _ConvArguments:
             builder.conv_edges.values[every] = Value(space, -1, every)
             return every
         if any(found.space is space for space in builder.nodes):
-            if found.layout != Layout(0) or found.ids:
+            if found.layout != Layout(0) or found.ids or _in_half_precision(found.value):
                 raise _NotApplicableError
             self.home = found.space
             return self._of_all_nodes(found.value)
@@ -324,6 +320,12 @@ class _ConvArguments:
             made.stored = True
             builder.named[key] = made
         return builder.named[key]
+
+
+def _in_half_precision(value: Value) -> bool:
+    """Whether rounding shows which of two equal formulas was computed."""
+    dtype = value.at(torch.zeros(0, dtype=torch.long)).dtype
+    return dtype.is_floating_point and dtype not in (torch.float, torch.double)
 
 
 def lowered_map(

@@ -14,7 +14,7 @@ from nora.engine.ir.space import Space
 
 
 @dataclass(frozen=True)
-class Recipe:
+class EdgeOptions:
     """What a convolution makes of edges; see `Builder.edges`."""
 
     normalise: Normalise
@@ -24,7 +24,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, eq=False)
-class _Made:
+class _MadeEdges:
     """Edges that were made, and of what."""
 
     edge_index: Tensor
@@ -32,7 +32,7 @@ class _Made:
     rows: Tensor | None
     weights: Value | None
     kind: tuple[Value | None, int] | None
-    recipe: Recipe
+    recipe: EdgeOptions
     edges: Edges
 
 
@@ -51,7 +51,7 @@ class ConvEdges:
         self.num_nodes = num_nodes
         self.spaces: dict[Tensor, Space] = {}
         self.values: dict[Tensor, Value] = {}
-        self._made: list[_Made] = []
+        self._made: list[_MadeEdges] = []
 
     def made(
         self,
@@ -59,7 +59,7 @@ class ConvEdges:
         edge_weight: Tensor | None,
         rows: Tensor | None,
         kind: tuple[Tensor, int] | None,
-        recipe: Recipe,
+        recipe: EdgeOptions,
     ) -> Edges:
         """See `Builder.edges`."""
         chosen = None if kind is None else (self.values.get(kind[0]), kind[1])
@@ -90,11 +90,15 @@ class ConvEdges:
                 recipe.reverse,
             )
             edges = replace(edges, for_added=rule)
-        self._made.append(_Made(edge_index, edge_weight, rows, weights, chosen, recipe, edges))
+        self._made.append(_MadeEdges(edge_index, edge_weight, rows, weights, chosen, recipe, edges))
         return edges
 
     def _edges(
-        self, edge_index: Tensor, edge_weight: Tensor | None, rows: Tensor | None, recipe: Recipe
+        self,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        rows: Tensor | None,
+        recipe: EdgeOptions,
     ) -> Edges:
         edge_id = None
         if edge_index in self.spaces:

@@ -6,7 +6,7 @@ import torch
 
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Layout, Tracked, filled
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.trace.align import AlignedOp, Sized
 
 

@@ -11,8 +11,8 @@ from nora.engine.ir.space import Space
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Dense, Layout, Tracked, Uniform, filled
+from nora.engine.lower.lowerings import lower
 from nora.engine.lower.masks import pick
-from nora.engine.lower.registry import lower
 from nora.engine.lower.views import relocate, sizes_for
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref
@@ -117,7 +117,7 @@ def _inserted(index: Layout, dim: int) -> Layout:
     return Layout((index.axis or 0) + dim, index.outer, index.inner)
 
 
-def numbers(builder: Builder, index: Tracked) -> Tensor:
+def index_rows(builder: Builder, index: Tracked) -> Tensor:
     """The row numbers that an index holds, `[rows]` or `[rows, …]`, the same tensor every time."""
     key = ("numbers", index.value)
     if key not in builder.named:
@@ -127,7 +127,7 @@ def numbers(builder: Builder, index: Tracked) -> Tensor:
 
 def _read(builder: Builder, found: Tracked, dim: int, index: Tracked) -> Tracked:
     """What the rows of the index's space read from those of `found`'s."""
-    which = numbers(builder, index)
+    which = index_rows(builder, index)
     low = which + found.space.size
     which = torch.where(which < 0, low, which) if bool((which < 0).any()) else which
     layout = Layout((index.layout.axis or 0) + dim, index.layout.outer, index.layout.inner)
@@ -258,7 +258,7 @@ def gathered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
             index.value,
         )
     value = builder.gathered(
-        found.value, numbers(builder, Tracked(builder.named[key][0], Layout(0))), index.space
+        found.value, index_rows(builder, Tracked(builder.named[key][0], Layout(0))), index.space
     )
     width = [s[0] for k, s in enumerate(op.shapes[0]) if k != dim]
 

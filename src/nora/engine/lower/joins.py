@@ -8,12 +8,12 @@ from torch import Tensor
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Ids, Layout, Tracked, Uniform
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.trace.align import AlignedOp
 
 
 @lower("cat", "stack")
-def joined(builder: Builder, op: AlignedOp) -> None:
+def lower_cat(builder: Builder, op: AlignedOp) -> None:
     """Along another axis than the rows' every row by itself; along theirs a space of both."""
     refs = list(op.args["tensors"])
     size = len(op.shapes[0])

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Known, Layout, Picked, Tracked
+from nora.engine.lower.lowerings import LOWERINGS
 from nora.engine.lower.products import FACTORS
-from nora.engine.lower.registry import LOWERINGS
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref
 from nora.engine.trace.trees import mapped

@@ -15,7 +15,7 @@ from torch_geometric.nn.aggr import MedianAggregation, QuantileAggregation
 
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Known, Layout, Tracked, Uniform
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.ops.reduce import GroupBy
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Dense, Ids, Layout, Tracked, Uniform
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.trace.align import AlignedOp, Sized
 from nora.engine.trace.trace import Ref
 from nora.engine.trace.trees import leaves, mapped

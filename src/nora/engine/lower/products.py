@@ -7,7 +7,7 @@ from torch import Tensor
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Layout, Tracked, Uniform
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.lower.rowwise import no_ids
 from nora.engine.ops.sum_of_products import SumOfProducts
 from nora.engine.trace.align import AlignedOp
@@ -40,7 +40,7 @@ def _sum_of_products(builder: Builder, op: AlignedOp, left: Tracked, right: Trac
 
 
 @lower(*FACTORS)
-def product(builder: Builder, op: AlignedOp) -> None:
+def lower_product(builder: Builder, op: AlignedOp) -> None:
     """Rows on the left or on the right, or the same rows as a batch on both sides."""
     no_ids(builder, op)
     names = FACTORS[op.name]

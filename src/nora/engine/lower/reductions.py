@@ -10,7 +10,7 @@ from torch import Tensor
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Layout, Tracked, Uniform
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.lower.row_call import bound
 from nora.engine.lower.rowwise import no_ids
 from nora.engine.trace.align import AlignedOp
@@ -28,7 +28,7 @@ def _dims(op: AlignedOp, size: int) -> list[int]:
     "var_mean", "std_mean", "logsumexp", "argmax", "argmin", "any", "all", "median", "nanmedian",
     "count_nonzero", "nansum", "aminmax", "nanmean",
 )  # fmt: skip
-def reduced(builder: Builder, op: AlignedOp) -> None:
+def lower_reduction(builder: Builder, op: AlignedOp) -> None:
     """Rows stay rows, unless they are what is reduced."""
     found = builder[op.args["self"]]
     assert isinstance(found, Tracked | Uniform)

@@ -17,7 +17,7 @@ from nora.engine.trace.trees import is_leaf, mapped
 
 aten = torch.ops.aten
 # From rows of the inputs and their number to the operation's results.
-Call = Callable[[Sequence[Tensor], int], list[Any]]
+RowFunction = Callable[[Sequence[Tensor], int], list[Any]]
 
 
 def form_of(name: str, args: Mapping[str, Any], slots: Mapping[int, Any]) -> Form:
@@ -31,37 +31,39 @@ def form_of(name: str, args: Mapping[str, Any], slots: Mapping[int, Any]) -> For
 
 
 @dataclass(frozen=True)
-class Slot:
+class RowSlot:
     """Where an operation takes rows: which of the inputs, and how they lie."""
 
     place: int
     layout: Layout
 
 
-def row_call(op: AlignedOp, func: Any, given: Mapping[str, Any], slots: Mapping[int, Any]) -> Call:
+def row_call(
+    op: AlignedOp, func: Any, given: Mapping[str, Any], slots: Mapping[int, Any]
+) -> RowFunction:
     """An operation as a function of rows.
 
     Args:
         op: The operation.
         func: What is called.
         given: Its arguments by name.
-        slots: What stands in place of each `Ref`: a `Slot`, a `Uniform`, or a tensor.
+        slots: What stands in place of each `Ref`: a `RowSlot`, a `Uniform`, or a tensor.
     """
     args, kwargs = bound(op, lambda ref: slots[ref.id], given, func)
     func = _copied if func is aten.copy.default else func
     return _simply(func, args, kwargs) or _anyhow(func, args, kwargs)
 
 
-def _simply(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call | None:
+def _simply(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> RowFunction | None:
     """`operation` of rows, where they are arguments themselves and lie first; None else.
 
     Asked for every block of rows, of which there may be thousands in a second.
     """
     if not all(is_leaf(leaf) for leaf in kwargs.values()):
         return None
-    if not all(is_leaf(a) or (isinstance(a, Slot) and a.layout == Layout(0)) for a in args):
+    if not all(is_leaf(a) or (isinstance(a, RowSlot) and a.layout == Layout(0)) for a in args):
         return None
-    places = [(a.place, None) if isinstance(a, Slot) else (None, a) for a in args]
+    places = [(a.place, None) if isinstance(a, RowSlot) else (None, a) for a in args]
 
     def call(rows: Sequence[Tensor], count: int) -> list[Any]:
         out = operation(*[a if at is None else rows[at] for at, a in places], **kwargs)
@@ -70,12 +72,12 @@ def _simply(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> C
     return call
 
 
-def _anyhow(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+def _anyhow(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> RowFunction:
     """`operation` of rows, wherever they are among its arguments and however they lie."""
 
     def call(rows: Sequence[Tensor], count: int) -> list[Any]:
         def put(a: Any) -> Any:
-            if isinstance(a, Slot):
+            if isinstance(a, RowSlot):
                 return a.layout.tensor(rows[a.place])
             if isinstance(a, Uniform):
                 return a.layout.tensor(a.rows.expand(count, *a.rows.shape[1:]))

@@ -9,8 +9,8 @@ import torch
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Layout, Tracked, Uniform
+from nora.engine.lower.lowerings import lower
 from nora.engine.lower.pointwise import bring_to_rows
-from nora.engine.lower.registry import lower
 from nora.engine.trace.align import AlignedOp, Sized
 from nora.engine.trace.trace import Ref
 
@@ -54,7 +54,7 @@ def along_one_axis(builder: Builder, op: AlignedOp) -> None:
 
 
 @lower("sort")
-def sorted_entries(builder: Builder, op: AlignedOp) -> None:
+def lower_sort(builder: Builder, op: AlignedOp) -> None:
     """Along an axis of its own; rows in another order are a structure of their own."""
     from nora.engine.lower.structure import sorted_rows
 

@@ -11,9 +11,9 @@ from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space, whole_graph
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.gathers import masked, numbers
+from nora.engine.lower.gathers import index_rows, masked
 from nora.engine.lower.known import Dense, Layout, Tracked, Uniform
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.lower.rowwise import no_ids
 from nora.engine.ops.reduce import Reduction
 from nora.engine.trace.align import AlignedOp
@@ -220,7 +220,7 @@ def into(
     source = builder.as_rows_of(source, space) or source
     if source.space is not space or source.layout.axis != dim or not source.layout.plain:
         builder.unsupported(f"reduces rows of {source.space.label} by an index of {space.label}")
-    which = numbers(builder, index)
+    which = index_rows(builder, index)
     start = _start(builder, own, dim, index, which, op)
     layout = Layout(dim)
     if start.space is builder.graph:  # one slot: what is known of the whole graph

@@ -9,10 +9,10 @@ from torch_geometric.nn import HypergraphConv
 from nora.engine.guards import Guard
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.gathers import masked, numbers
+from nora.engine.lower.gathers import index_rows, masked
 from nora.engine.lower.known import Layout, Tracked
+from nora.engine.lower.lowerings import lower
 from nora.engine.lower.masks import pick_numbers
-from nora.engine.lower.registry import lower
 from nora.engine.trace.align import AlignedOp, Sized
 from nora.engine.trace.trace import Ref
 
@@ -162,7 +162,7 @@ def counted(builder: Builder, op: AlignedOp) -> None:
     found = builder.static_index(found)
     ones = torch.ones(1, dtype=torch.long).expand(found.space.size)
     zeros = builder.fixed(torch.zeros(space.size, dtype=torch.long), space)
-    index = numbers(builder, found)
+    index = index_rows(builder, found)
     made = builder.scattered(builder.fixed(ones, found.space), index, zeros, "sum", True)
     builder.set(Tracked(made, Layout(0)))
 

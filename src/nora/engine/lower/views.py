@@ -13,7 +13,7 @@ from nora.engine.ir.space import Space
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Layout, RowCount, Tracked, Uniform, filled
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.trace.align import AlignedOp, Sized
 
 aten = torch.ops.aten
@@ -42,7 +42,7 @@ def _dims(builder: Builder, op: AlignedOp, name: str = "dim") -> int:
     return int(op.args[name]) % max(size, 1)
 
 
-@lower("t", "transpose", "permute", "movedim", "swapaxes", "adjoint", "numpy_T")
+@lower("t", "transpose", "permute")
 def turned(builder: Builder, op: AlignedOp) -> None:
     """Axes in another order."""
     size = builder.ndim(op.args["self"])
@@ -51,11 +51,9 @@ def turned(builder: Builder, op: AlignedOp) -> None:
         order = [d % size for d in op.args["dims"]]
     elif op.name == "t":
         order.reverse()
-    elif op.name == "transpose":
+    else:
         a, b = op.args["dim0"] % size, op.args["dim1"] % size
         order[a], order[b] = order[b], order[a]
-    else:
-        builder.unsupported("is not known to the engine")
     layout = _layout(builder, op)
     builder.apply(op, _moved(layout, order.index(layout.axis or 0)), ids=_ids(builder, op))
 
@@ -176,7 +174,7 @@ def _spread(builder: Builder, op: AlignedOp, tensor: Tensor) -> None:
 
 
 @lower("expand")
-def expanded(builder: Builder, op: AlignedOp) -> None:
+def lower_expand(builder: Builder, op: AlignedOp) -> None:
     """Axes repeated without copying."""
     found = builder[op.args["self"]]
     if isinstance(found, Tensor):
@@ -212,7 +210,7 @@ def expanded(builder: Builder, op: AlignedOp) -> None:
 
 
 @lower("repeat")
-def repeated(builder: Builder, op: AlignedOp) -> None:
+def lower_repeat(builder: Builder, op: AlignedOp) -> None:
     """Copies along other axes than the rows'."""
     repeats = op.args["repeats"]
     found = builder[op.args["self"]]
@@ -226,7 +224,7 @@ def repeated(builder: Builder, op: AlignedOp) -> None:
                 builder.set(again)
                 return
         if isinstance(found, Tracked) and found.space is builder.graph:
-            expanded(builder, op)
+            lower_expand(builder, op)
             return
         builder.unsupported("repeats rows as often as there are nodes or edges")
     if _whole_graph(builder, op):
@@ -333,7 +331,7 @@ def _split_rows(builder: Builder, op: AlignedOp, dim: int) -> None:
 
 
 @lower("flip", "roll")
-def flipped(builder: Builder, op: AlignedOp) -> None:
+def lower_flip(builder: Builder, op: AlignedOp) -> None:
     """Another order along other axes than the rows'."""
     layout = _layout(builder, op)
     dims = op.args["dims"]

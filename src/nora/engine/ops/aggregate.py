@@ -86,8 +86,8 @@ class Aggregate(Op):
         self.added = plus
         self.unit, self.size = made_once("sizes", lambda: _sizes(y.base_rows(), total))
 
-    def settle(self) -> None:
-        """See `Op.settle`."""
+    def set_depth(self) -> None:
+        """See `Op.set_depth`."""
         degree_depth = 2 if self.edges.normalise == "sym" else 1
         deepest = self.added.depth if isinstance(self.added, Value) else -1
         self.output.depth = max(self.inputs[0].depth + 1, degree_depth, deepest)
@@ -198,8 +198,8 @@ class Aggregate(Op):
             return total + inputs[1]
         return total + self.added if len(self.added) else total
 
-    def share(self, source: Tensor, target: Tensor) -> Tensor:
-        """See `Op.share`."""
+    def row_share(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Op.row_share`."""
         edges = self.edges
         return edges.between(source, target) * edges.norm_src[source] * edges.norm_dst[target]
 
@@ -220,8 +220,8 @@ class Attend(Op):
         self.edges = edges
         self.base = base
 
-    def settle(self) -> None:
-        """See `Op.settle`."""
+    def set_depth(self) -> None:
+        """See `Op.set_depth`."""
         self.output.depth = max(0, *(value.depth for value in self.inputs)) + 1
 
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
@@ -356,8 +356,8 @@ class Attend(Op):
         score = alpha_src[source] + alpha_dst[target]
         return weigh(score, y[source], target, self.edges.num_nodes, self.base.slope)[0]
 
-    def share(self, source: Tensor, target: Tensor) -> Tensor:
-        """See `Op.share`: the attention weight of every head."""
+    def row_share(self, source: Tensor, target: Tensor) -> Tensor:
+        """See `Op.row_share`: the attention weight of every head."""
         weight = self.base.weights(source, target)[0]
         edges = self.edges.between(source, target).to(weight.dtype).unsqueeze(-1)
         # A target without sources has no softmax: its weight is NaN.

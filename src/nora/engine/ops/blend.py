@@ -44,7 +44,7 @@ class Blend(Op):
         # Sums over all nodes lose digits that single rows would show.
         (self.sums,) = made_once("blend", lambda: (_sums(inputs),))
 
-    def settle(self) -> None:
+    def set_depth(self) -> None:
         """All rows change, wherever it begins."""
 
     def compute(self, *inputs: Tensor) -> Tensor:

@@ -74,7 +74,7 @@ class Gather(Op):
                 added_rows.edit(space),
                 added_rows.index(space, self.index, source.space),
             )
-            rows = filled(source, changed, edit, index)
+            rows = rows_at_pairs(source, changed, edit, index)
             parts.append((edit, torch.arange(len(index)) + space.size, rows))
         if not parts:
             return chunk.nothing()
@@ -160,7 +160,7 @@ class Concat(Op):
         return ()
 
 
-def filled(value: Value, changed: ChangedRows, edit: Tensor, row: Tensor) -> Tensor:
+def rows_at_pairs(value: Value, changed: ChangedRows, edit: Tensor, row: Tensor) -> Tensor:
     """A value's rows at some pairs: the changed ones where they have changed."""
     size = value.space.size
     rows = value.at(row if not size else row.clamp(max=size - 1))

@@ -14,7 +14,7 @@ from nora.engine.ir.changed_rows import CANCELLATION_RATIO, ChangedRows, scales
 from nora.engine.ir.op import EVERYWHERE, Chunk, Move, Op, Value
 from nora.engine.ir.pointers import find, find_unsorted, ptr_of
 from nora.engine.ir.space import Space
-from nora.engine.ops.gather import filled, sorted_by_removal
+from nora.engine.ops.gather import rows_at_pairs, sorted_by_removal
 from nora.graph.edit_batch import EditBatch
 from nora.sparse import expanded
 
@@ -27,8 +27,8 @@ Reduction = Literal["sum", "prod", "amax", "amin", "mean", "last"]
 class Reduce(Op):
     """`out_k = reduce(start_k, {source_i : index_i = k})`: what nodes make of their edges.
 
-    Sums are corrected by what has changed and what was lost, and summed again where that would lose
-    digits; everything else is reduced again wherever something has changed.
+    Sums in single and double precision are corrected by what has changed and what was lost, and summed again
+    where that would lose digits; everything else is reduced again wherever something has changed.
 
     Args:
         source: The value that is reduced.
@@ -57,17 +57,18 @@ class Reduce(Op):
         return self.inputs[0]
 
     @cached_property
-    def _floating(self) -> bool:
+    def _corrects(self) -> bool:
+        """Whether sums are corrected: in half precision, they would be rounded otherwise than new ones."""
         none = torch.zeros(0, dtype=torch.long)
-        return self._source.at(none).is_floating_point()
+        return self.reduce == "sum" and self._source.at(none).dtype in (torch.float, torch.double)
 
     @cached_property
     def senders(self) -> tuple[Tensor, Tensor]:
         """What goes to each output row, in its order, in CSR form: `indptr`, `row`."""
         return self.output.space.sorted_by(self.index)
 
-    def settle(self) -> None:
-        """See `Op.settle`."""
+    def set_depth(self) -> None:
+        """See `Op.set_depth`."""
         source, start = self.inputs
         self.output.depth = depth_after(source, start, self.output.space)
 
@@ -128,8 +129,8 @@ class Reduce(Op):
             distinct, reached, node = distinct[left], reached[left], node[left]
         if not len(distinct):
             return chunk.nothing()
-        pairs = Pairs(chunk.edits, reached, node)
-        if self.reduce == "sum" and self._floating:
+        pairs = PairList(chunk.edits, reached, node)
+        if self._corrects:
             rows = self._corrected(chunk, pairs, distinct, source, (keys, row), inputs[1])
         else:
             rows = self._recomputed(chunk, pairs, source, start)
@@ -158,7 +159,7 @@ class Reduce(Op):
     def _corrected(
         self,
         chunk: Chunk,
-        pairs: Pairs,
+        pairs: PairList,
         distinct: Tensor,
         source: ChangedRows,
         touched: tuple[Tensor, Tensor],
@@ -202,7 +203,7 @@ class Reduce(Op):
         return scales(_flat(self._source.at(torch.arange(0, size, max(1, size // 1000)))))
 
     def _recomputed(
-        self, chunk: Chunk, pairs: Pairs, source: ChangedRows, start: ChangedRows
+        self, chunk: Chunk, pairs: PairList, source: ChangedRows, start: ChangedRows
     ) -> Tensor:
         """Everything that goes to the given rows, reduced from scratch."""
         indptr, sender = self.senders
@@ -213,8 +214,8 @@ class Reduce(Op):
         owner, row, edit = with_added(
             chunk, pairs, self._source.space, self.index, self.output.space, (owner, row, edit)
         )
-        rows = filled(self._source, source, edit, row)
-        begin = filled(self.inputs[1], start, pairs.edit, pairs.node)
+        rows = rows_at_pairs(self._source, source, edit, row)
+        begin = rows_at_pairs(self.inputs[1], start, pairs.edit, pairs.node)
         chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
         return self.reduced(rows, owner, begin)
 
@@ -260,20 +261,20 @@ def _flat(rows: Tensor) -> Tensor:
     return rows.unsqueeze(1) if rows.dim() == 1 else rows.flatten(1)
 
 
-class Pairs:
+class PairList:
     """Some pairs (edit, row)."""
 
     def __init__(self, edits: EditBatch, edit: Tensor, node: Tensor) -> None:
         self.edits, self.edit, self.node = edits, edit, node
 
-    def picked(self, which: Tensor | slice) -> Pairs:
+    def picked(self, which: Tensor | slice) -> PairList:
         """Some of them."""
-        return Pairs(self.edits, self.edit[which], self.node[which])
+        return PairList(self.edits, self.edit[which], self.node[which])
 
 
 def with_added(
     chunk: Chunk,
-    pairs: Pairs,
+    pairs: PairList,
     space: Space,
     index: Tensor,
     target: Space,

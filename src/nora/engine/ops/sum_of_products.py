@@ -35,7 +35,7 @@ class SumOfProducts(Op):
         super().__init__([left, right], Value(graph, EVERYWHERE))
         self.function = function
 
-    def settle(self) -> None:
+    def set_depth(self) -> None:
         """It changes with any row."""
 
     def compute(self, *inputs: Tensor) -> Tensor:

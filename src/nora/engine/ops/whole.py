@@ -38,7 +38,7 @@ class WholeGraphOp(Op):
         self.function = function
         self.extremum = extremum
 
-    def settle(self) -> None:
+    def set_depth(self) -> None:
         """All rows change, wherever it begins."""
 
     def compute(self, *inputs: Tensor) -> Tensor:

@@ -78,12 +78,12 @@ class WeightedSum(Op):
             rows = self.product.compute(*(sides[v] for v in self.product.inputs))
         return self.scatter.compute(rows, start)
 
-    def settle(self) -> None:
-        """See `Op.settle`."""
-        self.gather.settle()
+    def set_depth(self) -> None:
+        """See `Op.set_depth`."""
+        self.gather.set_depth()
         if self.product is not None:
-            self.product.settle()
-        self.scatter.settle()
+            self.product.set_depth()
+        self.scatter.set_depth()
 
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
         """See `Op.hops`."""

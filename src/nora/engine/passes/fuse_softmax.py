@@ -15,8 +15,8 @@ from torch import Tensor
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Move, Op, Value
 from nora.engine.ir.pointers import ptr_of
-from nora.engine.ops.gather import filled
-from nora.engine.ops.reduce import Pairs, depth_after, with_added
+from nora.engine.ops.gather import rows_at_pairs
+from nora.engine.ops.reduce import PairList, depth_after, with_added
 from nora.sparse import expanded
 
 # Edges that are worked on at once, in bytes of the widest rows.
@@ -38,8 +38,8 @@ class Grouped(Op):
         self.edges, self.nodes, self.index = move.edges, move.nodes, move.index
         super().__init__(inputs, members[-1].output)
 
-    def settle(self) -> None:
-        """See `Op.settle`."""
+    def set_depth(self) -> None:
+        """See `Op.set_depth`."""
         start = Value(self.output.space, -1)
         near = [value for value in self.inputs if value.space is not self.edges]
         there = [value for value in self.inputs if value.space is self.edges]
@@ -81,7 +81,7 @@ class Grouped(Op):
             come = chunk.added_rows.index(self.edges, index, self.nodes)
             keys.append(chunk.added_rows.edit(self.edges) * space.size + come)
         distinct = torch.cat(keys).unique()
-        pairs = Pairs(chunk.edits, distinct // space.size, distinct % space.size)
+        pairs = PairList(chunk.edits, distinct // space.size, distinct % space.size)
         left = space.survive(chunk.edits, pairs.edit, pairs.node)
         if not bool(left.all()):
             pairs = pairs.picked(left)
@@ -92,7 +92,7 @@ class Grouped(Op):
         chunk.tally.bytes += 3 * rows.nbytes + 6 * distinct.nbytes
         return ChangedRows(ptr_of(pairs.edit, len(chunk.edits)), pairs.node, rows)
 
-    def _blocks(self, pairs: Pairs) -> Iterator[Pairs]:
+    def _blocks(self, pairs: PairList) -> Iterator[PairList]:
         """Some pairs at a time, so that their edges stay in cache."""
         indptr, _ = self.nodes.sorted_by(self.index)
         width = max(value.width for value in self.inputs)
@@ -104,7 +104,7 @@ class Grouped(Op):
             yield pairs.picked(slice(start, start + size))
             start += size
 
-    def _recomputed(self, chunk: Chunk, inputs: Sequence[ChangedRows], pairs: Pairs) -> Tensor:
+    def _recomputed(self, chunk: Chunk, inputs: Sequence[ChangedRows], pairs: PairList) -> Tensor:
         indptr, sender = self.nodes.sorted_by(self.index)
         owner, position, _ = expanded(indptr, pairs.node)
         row, edit = sender[position], pairs.edit[owner]
@@ -118,9 +118,9 @@ class Grouped(Op):
             (owner[left], row[left], edit[left]),
         )
         given = [
-            filled(value, changed, edit, row)
+            rows_at_pairs(value, changed, edit, row)
             if value.space is self.edges
-            else filled(value, changed, pairs.edit, pairs.node)
+            else rows_at_pairs(value, changed, pairs.edit, pairs.node)
             for value, changed in zip(self.inputs, inputs, strict=True)
         ]
         chunk.tally.bytes += sum(rows.nbytes for rows in given) + 4 * owner.nbytes

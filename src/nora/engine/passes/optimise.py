@@ -36,7 +36,7 @@ def optimise(program: Program, noted: Callable[[str, int], None] | None = None) 
             noted(each.__name__, len(program.ops))
     for op in program.ops:
         if not op.output.static:
-            op.settle()
+            op.set_depth()
     keep_base_rows(program.ops, program.output)
 
 

@@ -16,16 +16,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nora.artefact import DamagedError
 from nora.engine.compile import Recording, lower_again
 from nora.engine.engine import Engine
-from nora.engine.exec.kernels.protocol import Backend
+from nora.engine.exec.kernels.backend import Backend
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import Op, Value
 from nora.engine.ir.space import Space
-from nora.engine.lower.inputs import Extent
+from nora.engine.lower.graph_inputs import Extent
 from nora.engine.passes.optimise import optimise
 from nora.engine.program import Program
-from nora.engine.store.folder import DamagedError, Reader, Writer
+from nora.engine.store.array_folder import Reader, Writer
 from nora.engine.store.ledger import Ledger
 from nora.engine.trace.samples import with_pairs
 from nora.engine.trace.sizes import OtherTraceError

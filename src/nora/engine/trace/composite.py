@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import coalesce, scatter, sparse
 
-from nora.engine.trace.stand_ins import operation, own, plain, stands_in
+from nora.engine.trace.stand_ins import operation, original_function, own, stands_in
 
 
 @operation("distinct_edges(Tensor edges, bool sort_by_row) -> (Tensor, Tensor)")
@@ -29,14 +29,14 @@ def _distinct_edges(edge_index: Tensor, sort_by_row: bool) -> tuple[Tensor, Tens
 @operation("entries(Tensor matrix) -> (Tensor, Tensor)")
 def _entries(adjacency: Tensor) -> tuple[Tensor, Tensor]:
     """Rows and columns of a matrix's entries `[2, E]`, and the entries."""
-    where, values = plain("to_edge_index")(adjacency)
+    where, values = original_function("to_edge_index")(adjacency)
     return where.clone(), values.clone()
 
 
 @operation("with_entries(Tensor matrix, Tensor values) -> Tensor")
 def _with_entries(adjacency: Tensor, values: Tensor) -> Tensor:
     """The matrix with other entries in the same places."""
-    return plain("set_sparse_value")(adjacency, values)
+    return original_function("set_sparse_value")(adjacency, values)
 
 
 @operation(
@@ -44,7 +44,7 @@ def _with_entries(adjacency: Tensor, values: Tensor) -> Tensor:
 )
 def _sparse_of_edges(edges: Tensor, values: Tensor, rows: int, columns: int, csr: bool) -> Tensor:
     """The matrix with these entries, which are in order and there once."""
-    make = plain("to_torch_csr_tensor" if csr else "to_torch_coo_tensor")
+    make = original_function("to_torch_csr_tensor" if csr else "to_torch_coo_tensor")
     return make(edges.clone(), values.clone(), (rows, columns), True)
 
 
@@ -54,7 +54,9 @@ def _coalesce(edge_index, edge_attr, num_nodes, reduce, is_sorted, sort_by_row):
     several = list(edge_attr) if isinstance(edge_attr, list | tuple) else [edge_attr]
     known = all(part is None or isinstance(part, Tensor | str) for part in several)
     if type(edge_index) is not Tensor or is_sorted or not known or not _fits(edge_index, num_nodes):
-        return plain("coalesce")(edge_index, edge_attr, num_nodes, reduce, is_sorted, sort_by_row)
+        return original_function("coalesce")(
+            edge_index, edge_attr, num_nodes, reduce, is_sorted, sort_by_row
+        )
     edges, group = own.distinct_edges(edge_index, sort_by_row)
     if isinstance(edge_attr, str):  # PyG's word for nothing given
         return edges
@@ -79,7 +81,7 @@ def _matrix_of(
     pair = size if isinstance(size, tuple | list) else (size, size)
     known = type(edge_index) is Tensor and (edge_attr is None or isinstance(edge_attr, Tensor))
     if not known or len(pair) != 2 or not all(isinstance(n, int) for n in pair):
-        return plain(function)(edge_index, edge_attr, size, is_coalesced)
+        return original_function(function)(edge_index, edge_attr, size, is_coalesced)
     if not is_coalesced:
         edge_index, edge_attr = _coalesce(edge_index, edge_attr, max(pair), "sum", False, True)
     if edge_attr is None:
@@ -89,7 +91,7 @@ def _matrix_of(
 
 @stands_in(sparse.__name__, "to_edge_index")
 def _to_edge_index(adj):
-    return (own.entries if hasattr(adj, "layout") else plain("to_edge_index"))(adj)
+    return (own.entries if hasattr(adj, "layout") else original_function("to_edge_index"))(adj)
 
 
 @stands_in(sparse.__name__, "set_sparse_value")

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nora.engine.trace.inputs import PAIRS, RELATION, decodes, tensors_of, with_own_memory
+from nora.engine.trace.pass_inputs import PAIRS, RELATION, decodes, tensors_of, with_own_memory
 from nora.engine.trace.recorder import record
 from nora.engine.trace.samples import with_pairs
 from nora.engine.trace.trace import TooLongError, Trace
-from nora.engine.unsupported import UnsupportedError
+from nora.engine.unsupported import UnsupportedError, described
 from nora.graph.edge_sets import with_plain_edges
 from nora.graph.node_index import Graph
 from nora.model import Problem
@@ -21,11 +21,11 @@ from nora.model.task import Task
 from nora.model.tasks.link_prediction import LinkPrediction
 
 # A graph with the task on it, and the node that it lacks, if any.
-Asked = tuple[Graph, Task, int | None]
+TraceInput = tuple[Graph, Task, int | None]
 
 
 def trace_on(
-    problem: Problem, graph: Asked, watched: Mapping[str, nn.Module], part: bool
+    problem: Problem, graph: TraceInput, watched: Mapping[str, nn.Module], part: bool
 ) -> tuple[Trace, Tensor]:
     """The trace of the problem's model on a graph, and the model's output.
 
@@ -43,11 +43,8 @@ def trace_on(
     except TooLongError as error:
         raise UnsupportedError(f"the model takes {error}") from error
     except Exception as error:  # whatever the model's own code raises
-        reason = str(error).splitlines()[0] if str(error) else ""
         where = "on a part of this graph" if part else "while it is recorded"
-        raise UnsupportedError(
-            f"the model fails {where}: {type(error).__name__}: {reason}"
-        ) from error
+        raise UnsupportedError(f"the model fails {where}: {described(error)}") from error
 
 
 def _traced(

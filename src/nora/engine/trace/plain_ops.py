@@ -12,7 +12,7 @@ import torch_geometric.typing
 from torch.overrides import TorchFunctionMode
 
 from nora.engine.trace import composite, torch_sparse  # noqa: F401  which register what stands in
-from nora.engine.trace.stand_ins import exchanged
+from nora.engine.trace.stand_ins import stand_ins_installed
 
 
 class Rewritten(TorchFunctionMode):
@@ -55,7 +55,7 @@ def plain_operations() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(False)
         torch_geometric.backend.use_segment_matmul = False
         math = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
-        with math, exchanged():
+        with math, stand_ins_installed():
             yield
     finally:
         torch._C._set_mkldnn_enabled(mkldnn)

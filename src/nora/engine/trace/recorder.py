@@ -23,10 +23,10 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from nora.engine.trace.plain_ops import plain_operations
 from nora.engine.trace.schemas import schema_facts
 from nora.engine.trace.simplify import simplified
-from nora.engine.trace.size_log import SizeLog, plain, sizes_noted
+from nora.engine.trace.size_log import SizeLog, plain_number, sizes_noted
 from nora.engine.trace.trace import Call, Ref, TooLongError, Trace, TracedOp
 from nora.engine.trace.trees import leaves, mapped
-from nora.engine.trace.views import Link, put_back
+from nora.engine.trace.view_writes import Link, put_back
 from nora.model.lines import Line, current_line
 
 aten = torch.ops.aten
@@ -97,7 +97,7 @@ class _Recorder(TorchDispatchMode):
         return mapped(self._ref, argument)
 
     def _ref(self, leaf: Any) -> Any:
-        return Ref(self.number(leaf)) if isinstance(leaf, Tensor) else plain(leaf)
+        return Ref(self.number(leaf)) if isinstance(leaf, Tensor) else plain_number(leaf)
 
     def number(self, tensor: Tensor) -> int:
         """A tensor's number; what is not known yet was there before the pass."""
@@ -328,6 +328,11 @@ def _signature(func: Any) -> list[tuple[str, str]]:
     ]
 
 
+def _casts() -> bool:
+    """Whether operations take other types than their arguments have: the lowering of a module does not."""
+    return any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda"))
+
+
 def record(
     run: Callable[[], Any],
     inputs: Mapping[str, Tensor],
@@ -347,24 +352,23 @@ def record(
     """
     recorder = _Recorder(inputs)
     trace = recorder.trace
-    open_calls: list[tuple[nn.Module, int, Any, Any]] = []
+    open_calls: list[tuple[nn.Module, bool, int, Any, Any]] = []
     handles = []
 
     def before(module: nn.Module, args: Any, kwargs: Any) -> None:
         with torch.utils._python_dispatch._disable_current_modes():
-            open_calls.append(
-                (module, len(trace.ops), recorder.refs(args), recorder.refs(dict(kwargs)))
-            )
+            start, given = len(trace.ops), (recorder.refs(args), recorder.refs(dict(kwargs)))
+            open_calls.append((module, _casts(), start, *given))
 
     def after(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: Any, kwargs: Any, out: Any) -> None:
             with torch.utils._python_dispatch._disable_current_modes():
                 while open_calls:
-                    found, start, given, named = open_calls.pop()
+                    found, casts, start, given, named = open_calls.pop()
                     if found is module:
                         refs = recorder.refs(out)
                         call = Call(module, name, start, len(trace.ops), given, named, refs)
-                        trace.calls.append(call)
+                        trace.calls += [] if casts else [call]
                         return
 
         return hook

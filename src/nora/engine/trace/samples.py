@@ -48,7 +48,7 @@ def without_one(problem: Problem, hub: bool = True) -> list[tuple[Graph, Task, i
     return [(problem.without(node), task, int(node))]
 
 
-def samples(problem: Problem, draw: int = 0) -> list[tuple[Graph, Task, int | None]]:
+def sample_graphs(problem: Problem, draw: int = 0) -> list[tuple[Graph, Task, int | None]]:
     """Two other graphs made of the asked one, each with the task on it; others for every `draw`."""
     if problem.by_id:
         return [

@@ -119,7 +119,7 @@ class _Number:
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
         self.log.note("plain", self.expression)
-        return getattr(function, method)(*map(plain, inputs), **options)
+        return getattr(function, method)(*map(plain_number, inputs), **options)
 
     def __getattr__(self, name: str) -> Any:
         """What else a number has (`bit_length`, `numerator`)."""
@@ -167,7 +167,7 @@ class Fraction(_Number, torch.SymFloat):
 _NUMBERS = (Size, Fraction)
 
 
-def plain(number: Any) -> Any:
+def plain_number(number: Any) -> Any:
     """A number without its expression."""
     return number.value if type(number) in _NUMBERS else number
 
@@ -195,7 +195,7 @@ def _binary(operation: str, reflected: bool) -> Any:
         pair = (other, self) if reflected else (self, other)
         if operation in ("truediv", "floordiv", "mod") and type(pair[1]) in _NUMBERS:
             self.log.note("bool", pair[1].expression)  # by zero it would raise
-        value = function(*map(plain, pair))
+        value = function(*map(plain_number, pair))
         return _made(value, (operation, *map(_expression, pair)), self.log)
 
     return method
@@ -218,7 +218,7 @@ def _compared(operation: str) -> Any:
         if not _is_number(other):
             return NotImplemented
         self.log.note(operation, self.expression, _expression(other))
-        return function(self.value, plain(other))
+        return function(self.value, plain_number(other))
 
     return method
 
@@ -229,7 +229,7 @@ def _leaving(function: Callable[..., Any], operation: str = "plain", rounded: bo
     def method(self: Any, *others: Any) -> Any:
         whole = ("trunc", self.expression) if rounded else self.expression
         self.log.note(operation, whole)
-        return function(self.value, *map(plain, others))
+        return function(self.value, *map(plain_number, others))
 
     return method
 
@@ -273,7 +273,7 @@ _METHODS = (torch._tensor.__file__, torch.overrides.__file__)
 _MISFITS = (RuntimeError, IndexError, ValueError)
 
 
-class Sized(Rewritten):
+class SizeMode(Rewritten):
     """Hands out the sizes of tensors as `Size`, and gives torch the numbers.
 
     Attributes:
@@ -375,14 +375,14 @@ def _measured(sized: Any, /) -> int:
 
 
 @contextmanager
-def sizes_noted(log: SizeLog) -> Iterator[Sized]:
+def sizes_noted(log: SizeLog) -> Iterator[SizeMode]:
     """What this thread does with sizes is noted in `log`; one thread at a time (see `record`)."""
     outer, before = getattr(_here, "log", None), builtins.len
     batch, made = vmap._validate_and_get_batch_size, torch.Tensor._make_wrapper_subclass
-    with Sized(log) as mode:
+    with SizeMode(log) as mode:
         _here.log, builtins.len = log, _measured
         # These two are asked for by C++ alone.
-        vmap._validate_and_get_batch_size = lambda *given: plain(batch(*given))
+        vmap._validate_and_get_batch_size = lambda *given: plain_number(batch(*given))
         torch.Tensor._make_wrapper_subclass = partial(mode.wrapper, made)  # type: ignore[method-assign]
         try:
             yield mode

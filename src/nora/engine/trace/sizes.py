@@ -14,14 +14,14 @@ from nora.engine.trace.trace import Comparison, Ref, Trace
 from nora.engine.trace.trees import leaves, mapped
 from nora.model.lines import Line
 
-Sizes = dict[str, Any]
+RecordedSizes = dict[str, Any]
 
 
 class OtherTraceError(ValueError):
     """The numbers are those of another model's trace."""
 
 
-def sizes_of(trace: Trace) -> Sizes:
+def sizes_of(trace: Trace) -> RecordedSizes:
     """Every number on a trace, in order, as JSON can hold it."""
     return {
         "operations": [
@@ -41,7 +41,7 @@ def sizes_of(trace: Trace) -> Sizes:
     }
 
 
-def with_sizes(trace: Trace, sizes: Sizes) -> Trace:
+def with_sizes(trace: Trace, sizes: RecordedSizes) -> Trace:
     """The trace with other numbers.
 
     Raises:

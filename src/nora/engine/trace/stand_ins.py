@@ -37,7 +37,7 @@ def operation(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def stands_in(module: str, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: the function stands in for one of a package's, which `plain` gives."""
+    """Decorator: the function stands in for one of a package's, which `original_function` gives."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         STAND_INS[module, name] = function
@@ -46,7 +46,7 @@ def stands_in(module: str, name: str) -> Callable[[Callable[..., Any]], Callable
     return register
 
 
-def plain(name: str) -> Callable[..., Any]:
+def original_function(name: str) -> Callable[..., Any]:
     """A package's function as it is while no pass is recorded."""
     if name not in PLAIN:
         where = next(key for key in STAND_INS if key[1] == name)
@@ -91,7 +91,7 @@ def _arguments(code: CodeType) -> tuple[str, ...]:
 
 
 @contextmanager
-def exchanged() -> Iterator[None]:
+def stand_ins_installed() -> Iterator[None]:
     """What stands in is called, under whatever name a model knows a function.
 
     It has the defaults of what it stands in for. A version of a package whose function takes other arguments
@@ -104,7 +104,7 @@ def exchanged() -> Iterator[None]:
             if function is None or function.__code__.co_freevars:
                 continue
             if _arguments(function.__code__) == _arguments(stand_in.__code__):
-                plain(name)
+                original_function(name)
                 stand_in.__defaults__ = function.__defaults__
                 before.append(
                     (function, function.__code__, function.__defaults__, function.__kwdefaults__)

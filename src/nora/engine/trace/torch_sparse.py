@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from nora.engine.trace.stand_ins import operation, own, plain, stands_in
+from nora.engine.trace.stand_ins import operation, original_function, own, stands_in
 
 STORAGE, MATMUL = "torch_sparse.storage", "torch_sparse.matmul"
 SCATTER, SEGMENTS = "torch_scatter.scatter", "torch_scatter.segment_csr"
@@ -54,7 +54,7 @@ def _storage(
 ):  # fmt: skip
     sizes = (None, None) if sparse_sizes is None else tuple(sparse_sizes)
     if row is None or None in sizes:
-        plain("SparseStorage.__init__")(
+        original_function("SparseStorage.__init__")(
             self, row, rowptr, col, value, sparse_sizes, rowcount, colptr, colcount, csr2csc, csc2csr,
             is_sorted, trust_data,
         )  # fmt: skip
@@ -122,7 +122,7 @@ def _set_diag(src, values, k):
     row, col, value = src.coo()
     sizes = src.sparse_sizes()
     if k != 0 or sizes[0] != sizes[1]:
-        return plain("set_diag")(src, values, k)
+        return original_function("set_diag")(src, values, k)
     keep, every = row != col, torch.arange(sizes[0], device=row.device)
     if value is not None:
         value = torch.cat([value[keep], value.new_ones(sizes[0]) if values is None else values])
@@ -135,7 +135,7 @@ def _set_diag(src, values, k):
 @stands_in(SCATTER, "scatter_mul")
 def _scatter_mul(src, index, dim, out, dim_size):
     if out is not None:
-        return plain("scatter_mul")(src, index, dim, out, dim_size)
+        return original_function("scatter_mul")(src, index, dim, out, dim_size)
     start, dim, index = _prepared(src, index, dim, dim_size)
     return (start + 1).scatter_reduce_(dim, index, src, "prod")
 
@@ -143,21 +143,21 @@ def _scatter_mul(src, index, dim, out, dim_size):
 @stands_in(SCATTER, "scatter_min")
 def _scatter_min(src, index, dim, out, dim_size):
     if out is not None:
-        return plain("scatter_min")(src, index, dim, out, dim_size)
+        return original_function("scatter_min")(src, index, dim, out, dim_size)
     return _extremum(src, index, dim, dim_size, "amin")
 
 
 @stands_in(SCATTER, "scatter_max")
 def _scatter_max(src, index, dim, out, dim_size):
     if out is not None:
-        return plain("scatter_max")(src, index, dim, out, dim_size)
+        return original_function("scatter_max")(src, index, dim, out, dim_size)
     return _extremum(src, index, dim, dim_size, "amax")
 
 
 @stands_in(SEGMENTS, "segment_sum_csr")
 def _segment_sum_csr(src, indptr, out):
     if out is not None or indptr not in _ROWS:
-        return plain("segment_sum_csr")(src, indptr, out)
+        return original_function("segment_sum_csr")(src, indptr, out)
     row, size = _ROWS[indptr]
     return _reduced(src, row, size, "sum")
 
@@ -165,7 +165,7 @@ def _segment_sum_csr(src, indptr, out):
 @stands_in(SEGMENTS, "segment_mean_csr")
 def _segment_mean_csr(src, indptr, out):
     if out is not None or indptr not in _ROWS:
-        return plain("segment_mean_csr")(src, indptr, out)
+        return original_function("segment_mean_csr")(src, indptr, out)
     row, size = _ROWS[indptr]
     return _reduced(src, row, size, "mean")
 
@@ -173,7 +173,7 @@ def _segment_mean_csr(src, indptr, out):
 @stands_in(SEGMENTS, "gather_csr")
 def _gather_csr(src, indptr, out):
     if out is not None or indptr not in _ROWS:
-        return plain("gather_csr")(src, indptr, out)
+        return original_function("gather_csr")(src, indptr, out)
     return src[_ROWS[indptr][0]]
 
 

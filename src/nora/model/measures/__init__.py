@@ -16,7 +16,7 @@ from nora.model.task import Predicts
 from nora.registry import NoFacts, Registry, nearest
 
 # (before [Q, …], after [Q, …], items [Q]) -> value of each [Q].
-Value = Callable[[Tensor, Tensor, Tensor], Tensor]
+MeasureValue = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class Measure:
         signed: Whether values may be negative: then they are ranked by size.
     """
 
-    value: Value
+    value: MeasureValue
     largest: float = float("inf")
     signed: bool = True
 

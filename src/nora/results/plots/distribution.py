@@ -59,7 +59,7 @@ def concentration(influence: np.ndarray) -> Concentration | None:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ScoreAgreement:
     """How far another score per node agrees with influence.
 
     Attributes:
@@ -79,7 +79,7 @@ class Comparison:
     trend: tuple[float, float] | None
 
 
-def compare(influence: np.ndarray, other: np.ndarray) -> Comparison | None:
+def compare(influence: np.ndarray, other: np.ndarray) -> ScoreAgreement | None:
     """Compare scores `[N]` with another score per node; None where fewer than two have both."""
     both = np.flatnonzero(np.isfinite(influence) & np.isfinite(other))
     if len(both) < 2:
@@ -88,7 +88,7 @@ def compare(influence: np.ndarray, other: np.ndarray) -> Comparison | None:
     first = min(10, len(both))
     seen = (a > 0) & (b > 0)
     frame = pd.DataFrame({"influence": a[seen], "degree": b[seen]}, index=both[seen])
-    return Comparison(
+    return ScoreAgreement(
         spearman=spearman(a, b),
         pearson=pearson(a, b),
         shared=in_common(a, b, first),
@@ -98,6 +98,6 @@ def compare(influence: np.ndarray, other: np.ndarray) -> Comparison | None:
     )
 
 
-def compared(main: Influence, other: Influence) -> Comparison | None:
+def score_agreement(main: Influence, other: Influence) -> ScoreAgreement | None:
     """The same for two sets of scores."""
     return compare(main.scores.detach().cpu().double().numpy(), other.scores.cpu().double().numpy())

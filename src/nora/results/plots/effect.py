@@ -22,10 +22,10 @@ from nora.results.plots.picture import (
     LONGEST,
     PLAIN,
     Picture,
+    figure_text,
     node_name,
     plain_axes,
     remark,
-    written,
 )
 from nora.wording import count, number
 
@@ -101,7 +101,7 @@ def _arrows(effect: Effect, k: int, class_names: Sequence[str] | None) -> list[_
 def _of_pair(effect: Effect, item: int) -> _Arrow:
     assert effect.pairs is not None
     pair = effect.pairs[:, item].tolist()
-    ends = [written(node_name(effect, node, ""), LONGEST // 2) for node in pair]
+    ends = [figure_text(node_name(effect, node, ""), LONGEST // 2) for node in pair]
     before, after = float(effect.before[item]), float(effect.after[item])
     flipped = (before > 0.5) != (after > 0.5)
     note = ("link lost " if after < before else "link gained ") if flipped else ""
@@ -112,20 +112,20 @@ def _of_value(effect: Effect, node: int) -> _Arrow:
     before, after = effect.before[node], effect.after[node]
     output = int((before - after).abs().argmax())
     note = "" if len(before) == 1 else f"output {output} "
-    name = written(node_name(effect, node))
+    name = figure_text(node_name(effect, node))
     return _Arrow(name, float(before[output]), float(after[output]), False, note)
 
 
 def _of_node(effect: Effect, node: int, class_names: Sequence[str] | None) -> _Arrow:
     def called(one: int) -> str:
-        return written(str(class_names[one]) if class_names is not None else f"class {one}", 18)
+        return figure_text(str(class_names[one]) if class_names is not None else f"class {one}", 18)
 
     before, after = effect.before[node], effect.after[node]
     if effect.predicts == "labels":
         label, flipped = (int(one) for one in effect.labels_moved(before, after))
         way = "gains" if after[label] > before[label] else "loses"
         note = f"{way} {called(label)} "
-        name = written(node_name(effect, node))
+        name = figure_text(node_name(effect, node))
         return _Arrow(name, float(before[label]), float(after[label]), bool(flipped), note)
     old, new = int(before.argmax()), int(after.argmax())
     # Where only some classes count, the others' gains are not what was asked about.
@@ -136,15 +136,17 @@ def _of_node(effect: Effect, node: int, class_names: Sequence[str] | None) -> _A
     note = f"{'towards' if after[towards] > before[towards] else 'away from'} {called(towards)} "
     if old != new and effect.classes is None:
         note = f"{called(old)} → {called(new)} "
-    name = written(node_name(effect, node))
+    name = figure_text(node_name(effect, node))
     return _Arrow(name, float(before[towards]), float(after[towards]), old != new, note)
 
 
 def _title(effect: Effect) -> str:
     """What went, and what that does."""
-    gone = [written(node_name(effect, node), 20) for node in effect.removed]
+    gone = [figure_text(node_name(effect, node), 20) for node in effect.removed]
     for edge in effect.removed_edges:
-        gone.append("edge " + " – ".join(written(node_name(effect, end, ""), 12) for end in edge))
+        gone.append(
+            "edge " + " – ".join(figure_text(node_name(effect, end, ""), 12) for end in edge)
+        )
     more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
     changed, flipped = effect.noticed, len(effect.flips())
     does = f"{count(changed, effect.item)} {'changes' if changed == 1 else 'change'}"

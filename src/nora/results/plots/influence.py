@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nora.graph.degree import degrees
+from nora.graph.degrees import degrees
 from nora.graph.node_index import Graph
 from nora.results.exactness import method_name
 from nora.results.influence import Influence
@@ -26,11 +26,11 @@ from nora.results.plots.picture import (
     INK,
     PLAIN,
     Picture,
+    figure_text,
     node_name,
     plain_axes,
     remark,
     titled,
-    written,
 )
 from nora.results.plots.style import notable
 from nora.results.plots.text_places import Label, place_labels
@@ -115,7 +115,7 @@ def _draw_bars(axes: Axes, first: pd.DataFrame, method: str) -> None:
     axes.errorbar(
         values[drawn], rows[drawn], xerr=errors[drawn], fmt="none", ecolor=INK, capsize=2, lw=1
     )
-    axes.set_yticks(rows, [written(name) for name in first["name"]], fontsize=9)
+    axes.set_yticks(rows, [figure_text(name) for name in first["name"]], fontsize=9)
     axes.set_ylim(max(len(first), 4) - 0.4, -0.6)  # a few bars stay bars
     low, high = min(values.min(), 0.0), max((values + errors).max(), 0.0)
     axes.set_xlim(low, low + 1.16 * (high - low) if high > low else 1.0)  # room for the numbers
@@ -203,6 +203,6 @@ def _draw_degrees(figure: Figure, axes: Axes, nodes: pd.DataFrame, scores: Influ
     figure.set_layout_engine("none")
     chosen = seen.loc[notable(seen), ["spread", "influence"]]
     labels = [
-        Label(x, y, written(node_name(scores, node), 20)) for node, x, y in chosen.itertuples()
+        Label(x, y, figure_text(node_name(scores, node), 20)) for node, x, y in chosen.itertuples()
     ]
     place_labels(axes, labels, seen[["spread", "influence"]].to_numpy())

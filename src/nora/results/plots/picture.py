@@ -56,7 +56,7 @@ def node_name(result: Influence | Effect, node: int | tuple[str, int], what: str
     return f"{what}{node}" if result.names is None else str(result.names[node])
 
 
-def written(name: str, longest: int = LONGEST) -> str:
+def figure_text(name: str, longest: int = LONGEST) -> str:
     """A name as a figure can show it: one line, not too long, never read as a formula.
 
     >>> written("costs $5 or $6"), written("a" * 40, 8), written("two\\nlines")

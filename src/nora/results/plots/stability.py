@@ -11,9 +11,9 @@ from nora.results.plots.picture import (
     INK,
     PLAIN,
     Picture,
+    figure_text,
     plain_axes,
     titled,
-    written,
 )
 from nora.results.plots.style import COLOURS
 from nora.results.stability import Stability
@@ -38,7 +38,7 @@ def stability_plot(found: Stability) -> Figure:
         ['node 0  2/2', 'node 1  1/2']
     """
     nodes, alone = found.first, set(found.alone)
-    share = shares(found)[:, nodes]
+    share = influence_shares(found)[:, nodes]
     figure = Picture(8, max(3.0, 1.4 + ROW * len(nodes)))
     axes = figure.subplots()
     plain_axes(axes, "x")
@@ -56,7 +56,9 @@ def stability_plot(found: Stability) -> Figure:
             label=f"{member} (reported here)" if mine else member.model,
         )
     total = len(found.members)
-    labels = [f"{written(found.name(node))}  {found.times_first[node]}/{total}" for node in nodes]
+    labels = [
+        f"{figure_text(found.name(node))}  {found.times_first[node]}/{total}" for node in nodes
+    ]
     axes.set_yticks(rows, labels, fontsize=9)
     for label, node in zip(axes.get_yticklabels(), nodes, strict=True):
         label.set_color(EMPHASIS if node in alone else INK)
@@ -69,7 +71,7 @@ def stability_plot(found: Stability) -> Figure:
     return figure
 
 
-def shares(found: Stability) -> np.ndarray:
+def influence_shares(found: Stability) -> np.ndarray:
     """Every node's percentage of all influence, by every model `[models, N]`."""
     values = found.scores.double().clamp(min=0).numpy()
     total = values.sum(axis=1, keepdims=True)

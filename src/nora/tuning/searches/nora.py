@@ -18,8 +18,8 @@ from nora.methods.nora import (
     Degrees,
     Weighting,
     combine,
-    degrees,
     gradient_part,
+    in_and_out_degrees,
     layer_terms,
     norms_of,
     topology_basis,
@@ -79,7 +79,7 @@ def _search_gradient(
         for weighting in WEIGHTINGS:
             terms = layer_terms(problem, weighting)
             mine |= {(weighting, p): norms_of(terms, p, problem.num_nodes) for p in NORMS}
-        degree = degrees(problem, terms[0][0][1].dtype)
+        degree = in_and_out_degrees(problem, terms[0][0][1].dtype)
         for row, (weighting, p, beta) in enumerate(settings):
             part = gradient_part(mine[weighting, p], degree, beta)
             total[row] += part[labelled.nodes].double()
@@ -114,7 +114,8 @@ def _search_topology(problems: Sequence[Problem], labelled: _Labelled) -> Found:
         dtype=torch.double,
     )
     basis = sum(
-        topology_basis(degrees(problem, torch.double))[:, :, labelled.nodes] for problem in problems
+        topology_basis(in_and_out_degrees(problem, torch.double))[:, :, labelled.nodes]
+        for problem in problems
     )
     assert isinstance(basis, Tensor)
     weights = topology_weights(*grid.to(basis.device).unbind(dim=1))
@@ -131,7 +132,7 @@ def search_nora(problems: Sequence[Problem]) -> Found:
     gradient, parts = _search_gradient(problems, labelled)
     topology = _search_topology(problems, labelled)
     structures = [
-        topology_part(degrees(problem, part.dtype), **topology.options)
+        topology_part(in_and_out_degrees(problem, part.dtype), **topology.options)
         for problem, part in zip(problems, parts, strict=True)
     ]
     totals = [

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class Pairs(NamedTuple):
+class PairArrays(NamedTuple):
     """Pairs (edit, row): those of edit `c` are `node[ptr[c]:ptr[c + 1]]`."""
 
     ptr: np.ndarray
@@ -84,7 +84,7 @@ class NewRows(NamedTuple):
     rows: np.ndarray
 
 
-class Scores(NamedTuple):
+class AttentionArrays(NamedTuple):
     """Messages and both parts of its score, on the whole graph or where they changed."""
 
     y: np.ndarray
@@ -124,13 +124,13 @@ class CsrEdges(NamedTuple):
     target: np.ndarray
 
 
-class Changes(NamedTuple):
+class ChunkArrays(NamedTuple):
     """What a chunk changes: rows `y` and weights `w`, and which edges and sums it removes."""
 
-    y: Pairs
-    w: Pairs
-    lost: Pairs
-    gone: Pairs
+    y: PairArrays
+    w: PairArrays
+    lost: PairArrays
+    gone: PairArrays
 
 
 class Terms(NamedTuple):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels import vectorised
-from nora.engine.exec.kernels.protocol import Backend
+from nora.engine.exec.kernels.backend import Backend
 from nora.machine import collector_paused
 from nora.model import Problem
 from nora.stacklevel import warn

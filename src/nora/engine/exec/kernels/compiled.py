@@ -29,15 +29,15 @@ from nora.engine.exec.kernels import (
     vectorised,
 )
 from nora.engine.exec.kernels.arrays import (
-    Changes,
+    AttentionArrays,
+    ChunkArrays,
     CsrEdges,
     DeltaArrays,
     DriftArrays,
     FrontierArrays,
     Marks,
     NewRows,
-    Pairs,
-    Scores,
+    PairArrays,
     Scratch,
     SlopeArrays,
     Softmax,
@@ -103,8 +103,8 @@ def _flat(tensor: Tensor) -> np.ndarray:
     return tensor.flatten(1).contiguous().numpy()
 
 
-def _pairs(ptr: Tensor, node: Tensor) -> Pairs:
-    return Pairs(ptr.numpy(), node.numpy())
+def _pairs(ptr: Tensor, node: Tensor) -> PairArrays:
+    return PairArrays(ptr.numpy(), node.numpy())
 
 
 def _source_arrays(source: Tensor, row: Tensor, scale: Tensor) -> SourceArrays:
@@ -322,8 +322,8 @@ def attend(
         _frontier_arrays(frontier),
     )
     old, new = (
-        Scores(_flat(y), _flat(base.alpha_src), _flat(base.alpha_dst)),
-        Scores(*map(_flat, rows)),
+        AttentionArrays(_flat(y), _flat(base.alpha_src), _flat(base.alpha_dst)),
+        AttentionArrays(*map(_flat, rows)),
     )
     softmax = Softmax(
         _flat(base.output), _flat(base.peak), _flat(base.share), base.unit.flatten().numpy(),
@@ -347,7 +347,7 @@ def weighted_sum(
     op: WeightedSum, chunk: Chunk, y: ChangedRows, weights: ChangedRows | None
 ) -> ChangedRows:
     """See `Backend.weighted_sum`."""
-    changes = Changes(
+    changes = ChunkArrays(
         **{name: _pairs(*pair) for name, pair in op.arrays(chunk, y, weights).items()}
     )
     out_ways, in_ways = op.gather.readers, op.scatter.senders
@@ -371,7 +371,7 @@ def weighted_sum(
     marks = _marks(op.output.space.size, op.inputs[0].space.size, op.gather.output.space.size)
     ptr, node, touched = loops_sums.reached_rows(edges, changes, marks)
     out = np.empty((len(node), base.shape[1]), dtype=base.dtype)
-    reached = Pairs(ptr, node)
+    reached = PairArrays(ptr, node)
     loops_sums.weighted_sums(edges, changes, terms, op.few, op.digits, reached, touched, marks, out)
     found = torch.from_numpy(out).view(-1, *op.output.base_rows().shape[1:])
     chunk.tally.bytes += 2 * found.nbytes

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from nora.engine.exec.kernels.drawing import DECISIVE, SMALLEST
 from nora.engine.exec.kernels.loops import jit
 from nora.engine.exec.kernels.prefetch import prefetch_number
+from nora.engine.exec.kernels.row_sampling import DECISIVE, SMALLEST
 
 # How many rows ahead of the one at hand what is known of their nodes is asked for.
 SOON = 16

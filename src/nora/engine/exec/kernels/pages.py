@@ -34,7 +34,7 @@ def copied(rows: Tensor) -> Tensor:
     return room(*rows.shape, dtype=rows.dtype).copy_(rows)
 
 
-def settle(rows: Tensor | None) -> None:
+def use_large_pages(rows: Tensor | None) -> None:
     """Put many rows that are there to stay into large pages: a hint, which changes none of them."""
     advise = _advise()
     if advise is None or rows is None or rows.device.type != "cpu" or rows.nbytes < LARGE:

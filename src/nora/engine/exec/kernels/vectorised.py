@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nora.engine.exec.kernels.drawing import sample as sample
+from nora.engine.exec.kernels.row_sampling import sample as sample
 from nora.engine.ir.changed_rows import (
     CANCELLATION_RATIO,
     CORRECTION,

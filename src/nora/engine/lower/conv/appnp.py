@@ -10,7 +10,7 @@ from torch_geometric.nn import APPNP
 from nora.engine.ir.op import Value
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.conv.gcn import gcn_edges
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 
 
 @lower(APPNP)

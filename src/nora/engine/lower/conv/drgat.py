@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nora.engine.ir.op import Value
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.models.drgat import DrGATConv
 
 

@@ -10,7 +10,7 @@ from torch_geometric.nn import GATConv
 from nora.engine.ir.op import Value
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.conv.sage import both_ends
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 
 
 @lower(GATConv)

@@ -10,7 +10,7 @@ from torch_geometric.nn import GCNConv
 from nora.engine.ir.edges import Edges, well_behaved
 from nora.engine.ir.op import Value
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.unsupported import UnsupportedError
 
 

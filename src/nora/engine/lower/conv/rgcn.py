@@ -13,7 +13,7 @@ from torch_geometric.nn import FastRGCNConv, RGCNConv
 from nora.engine.ir.op import Value
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.conv.sage import aggregation, both_ends
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.models.rgcn import TypedConv
 
 

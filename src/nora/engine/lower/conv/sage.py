@@ -12,7 +12,7 @@ from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 from nora.engine.ir.edges import Normalise
 from nora.engine.ir.op import Value
 from nora.engine.lower.builder import Builder, is_linear
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.models.sage import MeanConv
 
 

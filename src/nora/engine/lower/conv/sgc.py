@@ -11,7 +11,7 @@ from torch_geometric.nn import SGConv
 from nora.engine.ir.op import Value
 from nora.engine.lower.builder import Builder, is_linear
 from nora.engine.lower.conv.gcn import gcn_edges
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 
 
 @lower(SGConv)

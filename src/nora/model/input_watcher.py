@@ -49,7 +49,7 @@ _PRODUCTS = {"mm", "addmm", "_sparse_mm", "matmul", "sparse_sampled_addmm", "_sp
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class PassInput:
     """A tensor that was there before the pass.
 
     Attributes:
@@ -75,12 +75,12 @@ class Use:
         writes: Whether rows were summed into nodes, not only read.
     """
 
-    source: Source
+    source: PassInput
     line: Line
     writes: bool
 
 
-class Reading(TorchDispatchMode):
+class InputWatcher(TorchDispatchMode):
     """Watches a pass.
 
     Args:
@@ -97,7 +97,7 @@ class Reading(TorchDispatchMode):
 
     def __init__(self, data: Data | HeteroData, model: nn.Module) -> None:
         super().__init__()
-        self.sources: list[Source] = []
+        self.sources: list[PassInput] = []
         self.uses: list[Use] = []
         self.numbers: list[Line] = []
         self.picked: list[Line] = []
@@ -111,7 +111,7 @@ class Reading(TorchDispatchMode):
         for parameter in model.parameters():
             self._known[parameter] = (0, 0)
         for name, tensor, edges in _tensors(data):
-            self._enter(Source(tensor, name, edges))
+            self._enter(PassInput(tensor, name, edges))
         # Bits of the graph's own tensors.
         self._graph = (1 << len(self.sources)) - 1
 
@@ -132,7 +132,7 @@ class Reading(TorchDispatchMode):
                 made |= self._of(leaf)[0]
         return made
 
-    def _enter(self, source: Source) -> tuple[int, int]:
+    def _enter(self, source: PassInput) -> tuple[int, int]:
         bit = 1 << len(self.sources)
         self.sources.append(source)
         self._known[source.tensor] = (bit, bit)
@@ -152,7 +152,7 @@ class Reading(TorchDispatchMode):
             if bit is not None:  # another handle on the same tensor
                 self._known[tensor] = (bit, bit)
                 return bit, bit
-        return self._enter(Source(tensor, line=current_line()))
+        return self._enter(PassInput(tensor, line=current_line()))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -239,7 +239,7 @@ class Reading(TorchDispatchMode):
                 self.uses.append(Use(source, current_line(), writes))
 
 
-class Unwatched(Reading):
+class Unwatched(InputWatcher):
     """Of a pass that could not be watched: nothing is known, and nothing is held against the model."""
 
     def reads_edges(self, output: Any) -> bool:
@@ -270,7 +270,7 @@ def tensors_in(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
             yield from tensors_in(f"{path}[{at}]", part)
 
 
-def owner_of(tensor: Tensor, model: nn.Module) -> tuple[nn.Module, str, str] | None:
+def holder_of(tensor: Tensor, model: nn.Module) -> tuple[nn.Module, str, str] | None:
     """The module that holds a tensor, the attribute it is in, and that attribute's full name."""
     for prefix, module in model.named_modules():
         held = {**vars(module), **module._buffers}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nora.cli.answer import AnswerOptions, asked
-from nora.cli.arguments import RunFolder, TargetOptions, parse_edges
 from nora.cli.display import records
 from nora.cli.feature_rows import read_feature_rows
+from nora.cli.parameters import RunFolder, TargetOptions, parse_edges
 from nora.wording import count, listed
 
 if TYPE_CHECKING:

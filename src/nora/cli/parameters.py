@@ -38,8 +38,8 @@ RunFolder = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Replace existing files; never an input of the run.")
 ]
-Top = Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")]
-Measure = Annotated[
+HowMany = Annotated[int, typer.Option(min=1, metavar="N", help="How many to print.")]
+MeasureName = Annotated[
     str,
     typer.Option(
         metavar="NAME", help="What to sum: change, flips, loss, accuracy, loss:test, class:NAME."

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nora.files import check_folder, read_json
 from nora.options import option
-from nora.outputs import Inputs, check_keeps
+from nora.outputs import CommandInputs, check_keeps
 from nora.wording import listed
 
 MADE_BY = "nora run"
@@ -36,7 +36,7 @@ FILES = {
 OF_SEVERAL = ("models.csv", "agreement.csv", "stability.png")
 
 
-def check_results(folder: Path, force: bool, inputs: Inputs | None = None) -> None:
+def check_results(folder: Path, force: bool, inputs: CommandInputs | None = None) -> None:
     """Raise unless results can go to `folder`: only our own results are ever replaced.
 
     Args:

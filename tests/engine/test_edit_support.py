@@ -18,7 +18,7 @@ import nora
 from graphs import FEATURES, GRAPHS, double, two_camps
 from half import half
 from networks import CLASSES, PLAIN, network, patchwork
-from nora.engine.edits import why_not
+from nora.engine.edit_support import why_not
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
 from nora.graph.edge_lookup import EdgeLookup

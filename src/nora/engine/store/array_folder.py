@@ -23,39 +23,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nora.artefact import BLOCK, MANIFEST, Check, DamagedError, quick_digest, sha256_of
 from nora.files import folder_written_atomically, read_json
 from nora.wording import short
 
-Check = Literal["quick", "all"]
-MANIFEST = "manifest.json"
 # Grows when an older version could not read what this one writes.
 FORMAT = 1
-READ_IN_FULL, BLOCKS, BLOCK, END = 32 * 2**20, 256, 4096, 2**20
 # Kinds of numbers that NumPy has no name for, as those of the same size that it has.
 _BITS = {"bfloat16": torch.int16}
-
-
-class DamagedError(ValueError):
-    """A folder that is not as it was written; the message says which file, and in what way."""
-
-
-def _file_digest(path: Path, whole: bool) -> str:
-    """Digest of a file, or of both its ends and blocks in between."""
-    total = hashlib.sha256()
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        if whole or size <= READ_IN_FULL:
-            while block := file.read(2**22):
-                total.update(block)
-            return total.hexdigest()
-        total.update(file.read(END))
-        op = (size - 2 * END) // BLOCKS
-        for at in range(BLOCKS):
-            file.seek(END + at * op)
-            total.update(file.read(BLOCK))
-        file.seek(size - END)
-        total.update(file.read())
-    return total.hexdigest()
 
 
 def _manifest_digest(manifest: dict[str, Any]) -> str:
@@ -129,8 +104,8 @@ class Writer:
                 about["file"] = ""
                 continue
             about["bytes"] = path.stat().st_size
-            about["sha256"] = _file_digest(path, True)
-            about["quick"] = _file_digest(path, False)
+            about["sha256"] = sha256_of(path)
+            about["quick"] = quick_digest(path)
         manifest = {"format": FORMAT, **document, "files": self.files}
         manifest = json.loads(json.dumps(manifest))
         manifest["sha256"] = _manifest_digest(manifest)
@@ -138,7 +113,7 @@ class Writer:
 
 
 @contextmanager
-def written(folder: Path, replace: bool = False) -> Iterator[Writer]:
+def write_engine_folder(folder: Path, replace: bool = False) -> Iterator[Writer]:
     """A folder that is there when all of it is."""
     with folder_written_atomically(folder, replace) as temporary:
         yield Writer(temporary)
@@ -200,7 +175,7 @@ class Reader:
             raise DamagedError(
                 f"{path} has {size:,} bytes instead of {about['bytes']:,}: prepare the engine again"
             )
-        if _file_digest(path, whole) != about["sha256" if whole else "quick"]:
+        if (sha256_of if whole else quick_digest)(path) != about["sha256" if whole else "quick"]:
             raise DamagedError(f"{path} is not as it was written: prepare the engine again")
 
     @property

@@ -10,9 +10,9 @@ from torch import Tensor
 from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.gathers import numbers
+from nora.engine.lower.gathers import index_rows
 from nora.engine.lower.known import Dense, Layout, Matrix, Pointers, Tracked, Uniform
-from nora.engine.lower.registry import lower
+from nora.engine.lower.lowerings import lower
 from nora.engine.ops.reduce import Reduction
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref
@@ -71,7 +71,7 @@ def _apart(builder: Builder, op: AlignedOp, sizes: tuple[int, ...]) -> Matrix:
 
 
 @lower("entries", "indices", "_indices", sparse=True)
-def entries(builder: Builder, op: AlignedOp) -> None:
+def entry_layout(builder: Builder, op: AlignedOp) -> None:
     """Where the entries stand, and their numbers."""
     found = _apart(builder, op, op.shapes[0][1])
     key = ("entries", found)
@@ -121,7 +121,7 @@ def with_entries(builder: Builder, op: AlignedOp) -> None:
 
 
 @lower("mm", "addmm", "_sparse_addmm", "_sparse_mm_reduce_impl", sparse=True)
-def product(builder: Builder, op: AlignedOp) -> None:
+def lower_sparse_product(builder: Builder, op: AlignedOp) -> None:
     """What every entry reads from its column, times the entry, reduced at its row."""
     args = op.args
     names = {"mm": ("self", "mat2"), "_sparse_mm_reduce_impl": ("self", "other")}
@@ -202,7 +202,7 @@ def compressed(builder: Builder, op: AlignedOp) -> None:
     spaces = [builder.space_of_size(sizes) for sizes in op.shapes[0]]
     if along.space is not pointers_.row.space or not all(one in builder.nodes for one in spaces):
         builder.unsupported("makes a sparse matrix of something other than edges")
-    row, column = numbers(builder, pointers_.row), numbers(builder, along)
+    row, column = index_rows(builder, pointers_.row), index_rows(builder, along)
     by_rows = "csc" not in op.name and op.args.get("layout") is not torch.sparse_csc
     if not by_rows:
         row, column = column, row
@@ -219,7 +219,7 @@ def made(builder: Builder, op: AlignedOp) -> None:
     if not isinstance(index, Tracked) or index.layout != Layout(1) or index.ids != "id":
         builder.unsupported("makes a sparse matrix of something other than edges")
     index = builder.static_index(index)
-    both = numbers(builder, index)
+    both = index_rows(builder, index)
     rows, columns = (builder.space_of_size(sizes) for sizes in op.shapes[0])
     edges = both.dim() == 2 and both.size(1) == 2
     if not edges or rows not in builder.nodes or columns not in builder.nodes:

@@ -13,7 +13,7 @@ import nora
 from graphs import FEATURES, bridge, directed, double, duplicated, looped
 from networks import network
 from nora.analysis.asking import gather
-from nora.graph.degree import degrees, is_directed
+from nora.graph.degrees import degrees, is_directed
 from nora.report.options import ReportOptions
 
 

@@ -18,16 +18,16 @@ from torch import Tensor
 
 from nora.engine.lower.anything import each_by_itself, on_everything
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.guards import lowered_guards
 from nora.engine.lower.known import Layout, Matrix, Picked, Tracked
+from nora.engine.lower.lowerings import LOWERINGS
 from nora.engine.lower.masks import on_picked
 from nora.engine.lower.pointwise import COPIES
-from nora.engine.lower.registry import LOWERINGS
 from nora.engine.lower.row_call import bound
+from nora.engine.lower.size_guards import lowered_guards
 from nora.engine.trace.align import AlignedOp, CoincidenceError, Sized
 from nora.engine.trace.trace import Ref, name_of
 from nora.engine.trace.trees import leaves
-from nora.engine.unsupported import UnsupportedError
+from nora.engine.unsupported import UnsupportedError, described
 
 
 @cache
@@ -103,10 +103,9 @@ def _lower_op(builder: Builder, op: AlignedOp) -> None:
         _dispatch(builder, op)
     except UnsupportedError:
         raise
-    except Exception as error:  # an operation in a form that its lowering does not know
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except Exception as error:  # a defect of the lowering must not end the user's run
         raise UnsupportedError(
-            f"{op.name} at {op.line} is used in a way that is not followed ({reason})"
+            f"the lowering of {op.name} at {op.line} fails ({described(error)})"
         ) from error
 
 

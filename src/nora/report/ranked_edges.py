@@ -8,7 +8,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
+class RankedEdges:
     """Edges by influence, the most influential first, and none without any.
 
     Attributes:

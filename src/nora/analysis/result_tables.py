@@ -54,7 +54,7 @@ def scores_table(analysis: Analysis, degree: Mapping[int, int]) -> pd.DataFrame:
     return _at_the_end(table.sort_values("rank").reset_index(drop=True), "node", "name")
 
 
-def changes(effect: Effect, classes: tuple[str, ...] | None) -> pd.DataFrame:
+def changes_table(effect: Effect, classes: tuple[str, ...] | None) -> pd.DataFrame:
     """The changes, largest first, under the user's ids, with names of classes.
 
     Nodes have the probabilities of the class before and of the class after, each with and without

@@ -15,6 +15,7 @@ from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import Value
 from nora.engine.program import Program
 from nora.engine.rounding import tolerated
+from nora.engine.unsupported import described
 from nora.graph.edge_lookup import EdgeLookup, EdgeType
 from nora.graph.edge_sets import edge_companions
 from nora.graph.edit_batch import EditBatch, store_of
@@ -26,7 +27,7 @@ from nora.stacklevel import warn
 COMPARED = 3
 
 
-def edges_of(program: Program) -> list[Edges]:
+def convolution_edges(program: Program) -> list[Edges]:
     """The edges of all convolutions that are followed as one piece."""
     found = (getattr(op, "edges", None) for op in program.ops)
     return [edges for edges in found if isinstance(edges, Edges)]
@@ -36,7 +37,7 @@ def cannot_lose(program: Program) -> str:
     """Why edges cannot be removed by themselves; empty if they can."""
     if program.unsure_of_edges:
         return program.unsure_of_edges
-    for edges in edges_of(program):
+    for edges in convolution_edges(program):
         if edges.edge_id is None:
             return "a rule makes edges of its own, and does not say of which"
         if edges.own_loops is not None and len(edges.own_loops[0]) and edges.for_added is None:
@@ -72,7 +73,8 @@ def by_rules_alone(program: Program) -> bool:
     own = {value.space for _, name, value in given if name in ("edge_index", "adj_t")}
     rows = (value for op in program.ops for value in (*op.inputs, op.output))
     return all(value.space.origin is None for value in rows) and all(
-        edges.for_added is not None and edges.for_added.space in own for edges in edges_of(program)
+        edges.for_added is not None and edges.for_added.space in own
+        for edges in convolution_edges(program)
     )
 
 
@@ -147,7 +149,7 @@ def _compared(engine: Engine, kind: str, asked: EditBatch) -> str:
         try:
             found = engine.effect_of(done.to(engine.before.device))
         except Exception as failed:  # an operation in a case that it does not know
-            return str(failed).splitlines()[0] if str(failed) else type(failed).__name__
+            return described(failed)
         apart = (found - truth.predictions)[truth.survivors].abs().nan_to_num(torch.inf)
         error = float(apart.max()) if apart.numel() else 0.0
         if not error <= tolerated(found.dtype) * problem.task.scale(engine.before):

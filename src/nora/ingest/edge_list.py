@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nora.ingest.columns import EdgeColumns
-from nora.ingest.ids import Named
+from nora.ingest.ids import IdTable
 from nora.ingest.numbers import numbers, rewritten
 from nora.ingest.table import Column, Table
 from nora.options import option
@@ -28,7 +28,7 @@ LARGEST = 1e30
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
+class EdgeList:
     """Nodes and distinct edges.
 
     Attributes:
@@ -46,13 +46,13 @@ class Edges:
     kinds: tuple[str, ...]
 
 
-def edges_of(
-    named: Named,
+def edge_list(
+    named: IdTable,
     columns: EdgeColumns,
     directed: bool,
     notes: list[str],
     left_out: Collection[int] = (),
-) -> Edges:
+) -> EdgeList:
     """The nodes and edges of an edge table.
 
     Args:
@@ -76,7 +76,7 @@ def edges_of(
     keys = _Keys(len(ids), len(kinds))
     found, weight = (_one_way if directed else _both_ways)(keys, index, kind, weight, notes)
     ends, kind = keys.apart(found)
-    return Edges(ids, ends, weight, kind, kinds)
+    return EdgeList(ids, ends, weight, kind, kinds)
 
 
 def _numbered(source: Column, target: Column) -> tuple[np.ndarray, list[str]]:
