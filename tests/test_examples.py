@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from elsewhere import printed
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -35,16 +34,8 @@ class Examples:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        done = subprocess.run(
-            [sys.executable, "-c", RUNNER, *sorted(EXAMPLES.glob("*.py"))],
-            cwd=folder,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=480,
-        )
-        assert done.returncode == 0, done.stderr
-        self.told = json.loads(done.stdout.splitlines()[-1])
+        said = printed(RUNNER, *sorted(EXAMPLES.glob("*.py")), cwd=folder)
+        self.told = json.loads(said.splitlines()[-1])
 
     def printed(self, name: str) -> str:
         text, failure = self.told[name]

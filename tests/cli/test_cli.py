@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import nora
+from elsewhere import started
 from nora.cli.demonstration import _as_called
 from nora.files import check_folder
 from nora.model import Problem
@@ -441,19 +442,19 @@ class TestErrors:
         self, sent: signal.Signals, camps: Path, tmp_path: Path
     ) -> None:
         folder = tmp_path / "parts"
-        command = [sys.executable, "-m", "nora", "rank", camps, "--method", "brute"]
-        process = subprocess.Popen(
-            [*map(str, command), "--checkpoint", str(folder)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # A shell that starts the tests in the background makes everything ignore the signal.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        # A shell that starts the tests in the background makes everything ignore the signal.
+        code = (
+            "import runpy, signal\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            "runpy.run_module('nora', run_name='__main__')"
         )
+        asked = ["rank", camps, "--method", "brute", "--checkpoint", folder]
+        process = started(code, *asked, out=tmp_path)
         _wait_for((folder / "manifest.json").exists)
-        process.send_signal(sent)
-        printed, message = process.communicate(timeout=60)
-        assert (process.returncode, printed) == (130, "")
+        os.kill(process.pid, sent)
+        process.join(60)
+        assert (process.exitcode, (tmp_path / "out").read_text()) == (130, "")
+        message = (tmp_path / "err").read_text()
         assert message.startswith("interrupted: ")
         assert message.count("\n") == 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tomllib
 import warnings
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 import nora
+from elsewhere import elsewhere
 from nora.cli.errors import EXTRAS
 from shell import refused, run
 
@@ -133,7 +133,7 @@ def test_python_shows_the_traceback_and_then_the_request(karate: Path) -> None:
         "nora.Session.influence = lambda *_, **__: len(None)\n"
         f"nora.cli.app(['rank', {str(karate)!r}, '--method', 'brute'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = elsewhere(code)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("Traceback (most recent call last):\n")

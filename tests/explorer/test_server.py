@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import random
-import subprocess
-import sys
 import threading
 import time
 
@@ -17,6 +15,7 @@ import torch
 from torch_geometric.data import Data
 
 import nora
+from elsewhere import printed
 from loopback import Client
 from nora.explorer.network import network_of
 from nora.explorer.worker import NOW
@@ -260,14 +259,8 @@ def test_the_program_prints_the_same_total(run, tmp_path):
     (folder / "again.py").write_bytes(text)
     # In the folder of the run as it is; from elsewhere with that folder.
     for where, more in ((folder, []), (tmp_path, [folder])):
-        ran = subprocess.run(
-            [sys.executable, folder / "again.py", *more],
-            cwd=where,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert float(ran.stdout.splitlines()[0]) == pytest.approx(total, rel=1e-5)
+        said = printed(folder / "again.py", *more, cwd=where)
+        assert float(said.splitlines()[0]) == pytest.approx(total, rel=1e-5)
 
 
 def test_the_program_of_the_demo_runs_as_it_is(run, tmp_path):
@@ -282,9 +275,8 @@ def test_the_program_of_the_demo_runs_as_it_is(run, tmp_path):
         _, _, text = client.send("POST", "/api/export", body)
     assert repr(trained.dataset.node_names[32]) in text.decode()
     (tmp_path / "what_if.py").write_bytes(text)
-    asked = [sys.executable, "what_if.py"]
-    ran = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert float(ran.stdout.splitlines()[0]) == pytest.approx(total, rel=1e-4)
+    said = printed(tmp_path / "what_if.py")
+    assert float(said.splitlines()[0]) == pytest.approx(total, rel=1e-4)
 
 
 def test_the_program_of_a_model_in_no_file_runs_and_is_a_function_of_the_model(
@@ -293,9 +285,7 @@ def test_the_program_of_a_model_in_no_file_runs_and_is_a_function_of_the_model(
     body = {"kind": "python", "edits": remove(1)}
     _, _, text = client.send("POST", "/api/export", body)
     (tmp_path / "what_if.py").write_bytes(text)
-    asked = [sys.executable, "what_if.py"]
-    ran = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "from what_if import ask" in ran.stdout
+    assert "from what_if import ask" in printed(tmp_path / "what_if.py")
     space: dict = {"__name__": "what_if"}
     exec(compile(text, "what_if.py", "exec"), space)
     true = nora.what_if(run.model, run.data, 1).total
@@ -537,10 +527,8 @@ def test_only_targets_count_on_the_page_and_in_its_program(run, tmp_path):
         _, _, page = client.send("POST", "/api/export", {"kind": "report", "edits": []})
     assert "Only 3 predictions count." in page.decode()
     (tmp_path / "what_if.py").write_bytes(text)
-    ran = subprocess.run(
-        [sys.executable, tmp_path / "what_if.py", tmp_path / "run"], capture_output=True, text=True
-    )
-    assert float(ran.stdout.split()[0]) == pytest.approx(true, rel=1e-5), ran.stderr
+    said = printed(tmp_path / "what_if.py", tmp_path / "run")
+    assert float(said.split()[0]) == pytest.approx(true, rel=1e-5)
 
 
 def test_closing_while_a_report_is_written_prints_no_traceback(run, monkeypatch, capfd):

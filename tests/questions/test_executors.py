@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 import nora
+from elsewhere import CONTEXT, printed
 from networks import Centred, network
 from nora.engine.exec.shards import MissingError, Schedule, in_shards
 from nora.questions.executors import IncompleteError, _pickled
@@ -38,8 +38,7 @@ def engine(run: nora.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ProcessPoolExecutor]:
     """Two processes that share nothing with this one."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, mp_context=context) as made:
+    with ProcessPoolExecutor(2, mp_context=CONTEXT) as made:
         yield made
 
 
@@ -67,8 +66,8 @@ def test_a_session_without_a_folder_is_kept_for_as_long_as_it_takes(pool, run) -
 
 
 def test_a_process_opens_an_engine_once_whatever_it_is_asked(run, engine) -> None:
-    session, context = run.session(engine=engine), multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
+    session = run.session(engine=engine)
+    with ProcessPoolExecutor(1, mp_context=CONTEXT) as pool:
         for asked in (
             {"nodes": range(20)},
             {"nodes": range(3)},
@@ -120,8 +119,7 @@ def test_a_killed_process_is_told_and_loses_nothing_that_was_done(
 ) -> None:
     asked: dict[str, Any] = {"checkpoint": tmp_path / "parts", "progress": False}
     session = run.session(engine=engine)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
+    with ProcessPoolExecutor(1, mp_context=CONTEXT) as pool:
         victim = pool.submit(os.getpid).result()
         session.influence("exact", nodes=range(50), executor=pool, **asked)
         os.kill(victim, signal.SIGKILL)
@@ -223,8 +221,7 @@ sys.stdin.read()
     def test_a_full_disk_under_a_checkpoint(self, pool, run, engine, tmp_path) -> None:
         """Files may hold 2 kB from now on: what the system says then is what a full disk says."""
         code = f"""
-import resource, signal, sys, warnings
-sys.path[:0] = {sys.path!r}
+import resource, signal
 import nora
 from sharing import run_in_double
 run = run_in_double("sage", "polarised")
@@ -241,9 +238,7 @@ try:
 except OSError as error:
     print(error.filename, "|", error.strerror)
 """
-        told = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.splitlines()
+        told = printed(code).splitlines()
         assert len(told) == 2
         assert str(tmp_path / "parts") in told[0]
         assert told[1] == f"{tmp_path / 'engine'} | File too large"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from torch_geometric.nn import SAGEConv
 
 import hetero_graphs
 import nora
+from elsewhere import printed
 from engine.test_models_as_written import (
     LINKS,
     NODES,
@@ -173,9 +172,9 @@ run = nora.load_run({str(tmp_path / "run")!r})
 session = nora.Session.open({str(folder)!r}, run.model)
 print(session.influence("exact", nodes=[5, 7], progress=False).scores[[5, 7]].tolist())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = printed(code)
     truth = nora.influence(run.model, run.data, "exact", nodes=[5, 7], progress=False)
-    assert json.loads(done.stdout) == pytest.approx(truth.scores[[5, 7]].tolist(), rel=1e-6)
+    assert json.loads(said) == pytest.approx(truth.scores[[5, 7]].tolist(), rel=1e-6)
 
 
 def test_writing_into_an_opened_graph_is_noticed_and_stays_here(engine) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import nora
+from elsewhere import printed
 from nora.methods import METHODS
 
 SCORE = """
@@ -38,22 +39,13 @@ scores = {
 """
 
 
-def python(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
-    )
-    return done.stdout
-
-
 def test_another_process_gets_the_same_graph_and_with_the_same_seed_the_same_scores(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The other process knows nothing of what the tests' own fixture changes.
     monkeypatch.setattr("nora.engine.verify.PREPARING_SHARE", 0.2)
-    otherwise = (
-        "import random, torch\ntorch.set_num_threads(1)\ntorch.manual_seed(9)\nrandom.seed(9)\n"
-    )
-    graph, there = json.loads(python(otherwise + SCORE + "print(json.dumps([graph, scores]))"))
+    otherwise = "import json, random, torch\ntorch.manual_seed(9)\nrandom.seed(9)\n"
+    graph, there = json.loads(printed(otherwise + SCORE + "print(json.dumps([graph, scores]))"))
     here: dict = {}
     exec(SCORE, here)
     assert graph == here["graph"]
@@ -63,9 +55,9 @@ def test_another_process_gets_the_same_graph_and_with_the_same_seed_the_same_sco
 
 
 def test_importing_nora_imports_no_torch() -> None:
-    assert python("import sys, nora; print('torch' in sys.modules, nora.__version__)") == (
-        f"False {nora.__version__}\n"
-    )
+    code = "import sys, nora; print('torch' in sys.modules, nora.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"False {nora.__version__}\n"
 
 
 def test_every_public_name_is_there_and_an_unknown_one_is_not() -> None:

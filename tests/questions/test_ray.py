@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 import nora
+from elsewhere import started
 from nora.questions.executors import IncompleteError
 from nora.results.checkpoint import read_parts
 from sharing import Deadly, asked_slowly, engine_of, once_each, run_in_double, truth_of
@@ -185,17 +186,13 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
     cluster, run, engine, truth, tmp_path
 ) -> None:
     parts = tmp_path / "parts"
-    driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, engine, cluster.address, parts],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    driver = started(DRIVER, engine, cluster.address, parts, out=tmp_path)
     deadline = time.monotonic() + 100
     while len(list(parts.glob("part-*.parquet"))) < 2 and time.monotonic() < deadline:
-        assert driver.poll() is None
+        assert driver.is_alive()
         time.sleep(0.05)
     driver.kill()
-    driver.wait()
+    driver.join()
     done = read_parts(parts, ["influence"]).set_index("node")["influence"]
     assert 0 < len(done) < 34
     found = asked_slowly(run.session(engine=engine), joined(cluster), parts, 0.2)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 import nora
+from elsewhere import started
 from graphs import bridge, double, some_pairs, two_camps
 from networks import network
 from nora import LinkPrediction
@@ -315,8 +316,6 @@ def test_merging_nothing_or_no_checkpoint_is_refused(tmp_path: Path) -> None:
 SLOW = textwrap.dedent(
     """
     import sys, time
-    import torch
-    sys.path.insert(0, sys.argv[2])
     import nora
     from graphs import double, two_camps
     from networks import network
@@ -333,19 +332,18 @@ SLOW = textwrap.dedent(
 
 def test_a_killed_process_keeps_its_finished_parts(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, str(folder), str(Path(__file__).parents[1])]
-    )
+    process = started(SLOW, folder)
     try:
         deadline = time.monotonic() + 60
         while len(list(folder.glob("part-*.parquet"))) < 3:
-            assert process.poll() is None, "it ended before it could be killed"
+            assert process.is_alive(), "it ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
     finally:
         process.kill()
-        assert process.wait() == -signal.SIGKILL
+        process.join()
+    assert process.exitcode == -signal.SIGKILL
     done = len(shards.read_parts(folder))
     assert 3 <= done < 8
     data = double(two_camps())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from elsewhere import printed
 
 SCRIPT = """
 import json, sys
@@ -40,11 +40,9 @@ print(json.dumps({**told, "picture": picture[:4].hex(), "pyplot": pyplot}))
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict:
     place: Path = tmp_path_factory.mktemp("figure") / "figure.png"
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, place], capture_output=True, text=True, check=True
-    )
+    said = printed(SCRIPT, place)
     assert place.stat().st_size > 1000
-    return json.loads(done.stdout)
+    return json.loads(said)
 
 
 def test_the_first_question_loads_no_statistics_and_no_optimisers(told: dict) -> None:

@@ -42,21 +42,23 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
 class Soak:
     """Places in a folder of their own, what has come of them, and what should have."""
 
-    def __init__(self, folder: Path, found: Counts, errands: tuple[Errand, ...]) -> None:
+    def __init__(self, folder: Path, found: Counts) -> None:
         self.folder, self.found = folder, found
         self.right: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         make_source(folder)
-        for errand in errands:
-            # Here once, so that children find everything imported; then as they do it.
-            place = self._place(errand, f"first-{errand.name}")
-            CliRunner().invoke(app, [str(arg) for arg in errand.command(place)])
-            place = self._place(errand, f"right-{errand.name}")
-            end = self._whole(errand, place)
-            if end.status != 0:
-                raise RuntimeError(f"{errand.name} does not work at all: {end.told}")
-            self.right[errand.name] = errand.facts(place)
-            self.seconds[errand.name] = end.seconds
+
+    def _undisturbed(self, errand: Errand) -> None:
+        """What comes of a command, and how long it takes; done before its first mishap."""
+        # Here once, so that children find everything imported; then as they do it.
+        place = self._place(errand, f"first-{errand.name}")
+        CliRunner().invoke(app, [str(arg) for arg in errand.command(place)])
+        place = self._place(errand, f"right-{errand.name}")
+        end = self._whole(errand, place)
+        if end.status != 0:
+            raise RuntimeError(f"{errand.name} does not work at all: {end.told}")
+        self.right[errand.name] = errand.facts(place)
+        self.seconds[errand.name] = end.seconds
 
     def _place(self, errand: Errand, name: str) -> Path:
         place = self.folder / name
@@ -70,6 +72,8 @@ class Soak:
     def trial(self, errand: Errand, mishap: str, draw: random.Random) -> None:
         """One command with a mishap, then the same again, which must end well."""
         found = self.found
+        if errand.name not in self.right:
+            self._undisturbed(errand)
         place = self._place(errand, f"{found.trials}")
         given, usual = inputs(place), self.seconds[errand.name]
         label = f"{found.trials} {errand.name} {mishap}"
@@ -159,7 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
     errands = tuple(one for one in ERRANDS if not given.kills or one.name in KILLED)
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")
-        soak = Soak(Path(folder), found, errands)
+        soak = Soak(Path(folder), found)
         while goes_on():
             draw = random.Random(f"{given.seed} {found.trials}")
             # Kills take turns, so that every command gets its share of them.

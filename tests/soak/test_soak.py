@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
+from elsewhere import elsewhere
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
@@ -24,14 +22,9 @@ TESTS = Path(__file__).parents[1]
     ids=["kills", "mishaps", "shared"],
 )
 def test_nothing_is_lost_or_half_written(how: list[str], tmp_path: Path) -> None:
-    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-m", *how, "--seed", "1", "--out", str(tmp_path / "counts.json")],
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    module, *asked = how
+    code = f"import runpy; runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+    done = elsewhere(code, *asked, "--seed", 1, "--out", tmp_path / "counts.json", timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "counts.json").read_text())
     assert found["problems"] == []
