@@ -96,9 +96,17 @@ class _Product(torch.autograd.Function):
         return context.matrix.back @ gradient.contiguous(), None
 
 
-def expanded(indptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """CSR positions of all entries of `rows`: `owner [K]`, `position [K]`, `ptr [len(rows)+1]`."""
-    counts = indptr[rows + 1] - indptr[rows]
+def expanded(
+    indptr: Tensor, rows: Tensor, end: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """CSR positions of all entries of `rows`: `owner [K]`, `position [K]`, `ptr [len(rows)+1]`.
+
+    Args:
+        indptr: Where every row begins.
+        rows: The rows.
+        end: Where every row ends; by default, where the next one begins.
+    """
+    counts = (indptr[rows + 1] if end is None else end[rows]) - indptr[rows]
     ptr = torch.zeros(len(rows) + 1, dtype=torch.long, device=rows.device)
     ptr[1:] = counts.cumsum(0)
     owner = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)

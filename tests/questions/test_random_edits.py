@@ -15,7 +15,6 @@ from torch_geometric.data import Data
 
 import nora
 from nora.engine import verify as verification
-from nora.engine.exec import update as written
 
 WIDTH, CLASSES = 4, 3
 Layer = Callable[[int, int], nn.Module]
@@ -44,7 +43,6 @@ POOLS = {"": PLAIN, "edge_weight": WEIGHTED, "edge_type": TYPED}
 @pytest.fixture(autouse=True)
 def by_the_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(verification, "PREPARING_SHARE", math.inf)
-    monkeypatch.setattr(written, "FEW", 1)
     torch.set_default_dtype(torch.double)
     with torch.no_grad():
         yield

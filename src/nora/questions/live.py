@@ -1,25 +1,28 @@
 """A graph that changes: edits are applied for good, and the predictions stay current.
 
-Edits are kept as one edit (`a + b`) of a graph that was there before, the *snapshot*; once they are many, or
-not one edit any more (a node that came is to go again), the graph as it is becomes the next one. Where rules
-follow the model, what an edit changes is written back to what is prepared (see `live_rows`), which stays the
-same whatever becomes of the snapshot. Otherwise what is prepared belongs to the snapshot, and the engine
-tells the effect of all edits since then.
+Where rules follow the model, an edit is resolved against the graph as it is (`LiveGraph`), and what it
+changes is written back to what is prepared (`Written`): it takes what it changes, whatever came before.
+Otherwise edits are kept as one edit (`a + b`) of a graph that was there before, the *snapshot*, and the
+engine tells the effect of all of them; once they are many, or not one edit any more (a node that came is to
+go again), the graph as it is becomes the next snapshot.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import HeteroData
+from torch_geometric.data import Data, HeteroData
 
 from nora.engine.effects import Effects
-from nora.engine.exec.update import Written
+from nora.engine.exec.edge_templates import AddedEdgeError
+from nora.engine.exec.update import Written, cannot_write
+from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.op import Value
 from nora.engine.rounding import tolerated
 from nora.graph.edge_lookup import Directions, as_pairs, one_by_one
 from nora.graph.edge_sets import Kind, node_counts
@@ -30,41 +33,74 @@ from nora.model import Transform
 from nora.model.calling import Forward
 from nora.model.edited import After, Changes, predict_after
 from nora.model.task import Task
+from nora.questions.live_graph import Inverse, LiveGraph
 from nora.questions.live_ids import Moved
-from nora.questions.live_rows import (
-    EXPECTED,
-    Asked,
-    Difference,
-    Places,
-    Rows,
-    Version,
-    added_edges,
-    begun,
-)
+from nora.questions.live_versions import Version
 from nora.questions.session import Session
 from nora.questions.staleness import Staleness
 from nora.questions.what_if import named_edges
 from nora.results.effect import Effect
 from nora.stacklevel import warn
 
-# Edits that are kept as one cost less than those that are prepared for.
-KEPT = 16
+# A graph that changes once will change again: an engine pays.
+EXPECTED = 1000
 # So many edits can be undone.
 UNDONE = 16
+NOTHING = EditBatch.of()
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The graph after some edits.
+
+    Attributes:
+        session: The session about the snapshot, or about the `LiveGraph`.
+        edits: All edits since the snapshot, in its ids; of a `LiveGraph` the last ones.
+        done: The same, resolved.
+        place: Where every node that ever was is in the snapshot, by type; nodes added since have the ids
+            after its last one, and removed ones −1. In a `LiveGraph` every node has its own id.
+    """
+
+    session: Session
+    edits: Edits
+    done: EditBatch
+    place: dict[Kind, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class State(Asked):
-    """The graph at one time.
+    """The graph at one time; in a `LiveGraph` its edits are none.
 
     Attributes:
         predictions: The predictions of that time, of every node that ever was.
+        removed: The ids of all nodes that were removed, in a `LiveGraph`.
+        inverse: How the last edit is undone in a `LiveGraph`; None if the state before it is a snapshot.
     """
 
     predictions: Version
+    removed: Tensor | None = None
+    inverse: Inverse | None = None
 
 
-NOTHING = EditBatch.of()
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The predictions that an edit changes, by the ids of the first graph.
+
+    Attributes:
+        changes: What becomes of nodes that were there.
+        lost: Nodes that are removed by it.
+        more: Predictions of nodes that are added `[k, C]`.
+        inverse: How it is undone, once it is made.
+    """
+
+    changes: Changes
+    lost: Tensor
+    more: Tensor
+    inverse: Inverse | None
+
+    def after(self, before: Version) -> Version:
+        """The predictions after it."""
+        return before.replaced(self.changes, self.lost, self.more)
 
 
 class Live:
@@ -79,7 +115,8 @@ class Live:
         task: The node-level task; node classification from logits by default.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
-        renew_after: After this many removed, added or changed nodes and edges, the engine is prepared again.
+        renew_after: Where changed rows cannot be written back (see `how`): after this many removed, added or
+            changed nodes and edges, the engine is prepared again.
 
     Example:
         >>> import nora
@@ -121,14 +158,12 @@ class Live:
             raise ValueError("this model has weights by node id: its graph cannot change")
         with problem.evaluating(), torch.no_grad():
             whole = replace(problem, task=problem.task.on_every_class()).predict()
-        self._state = State(
-            session, Edits(), NOTHING, place, {}, Version(self._own(session, whole).clone())
-        )
-        # What rows are written to; None before the first edit. Or why there is nothing of the kind.
-        self._written: Written | str | None = None
+        predictions = Version(self._own(session, whole).clone())
+        self._state = State(session, Edits(), NOTHING, place, predictions)
+        # What rows are written to, and the graph; None before the first edit. Or why there is no such thing.
+        self._live: tuple[Written, LiveGraph] | str | None = None
         self._seen_right = False
         self._stale = Staleness({"model": {"model": model, **self._made}})
-        self._known_places = Places(torch.empty(0, dtype=torch.long))
         self._past: deque[State] = deque(maxlen=UNDONE)
         self.snapshots = 1
 
@@ -145,6 +180,8 @@ class Live:
     def data(self) -> Graph:
         """The current graph, with its nodes renumbered from 0 without gaps."""
         state = self._state
+        if isinstance(self._live, tuple):
+            return self._live[1].now(state.place[None])
         return state.done.apply(state.session.data)
 
     def effect_of(self, edits: Edits) -> Effect:
@@ -155,11 +192,21 @@ class Live:
         """Apply the edits permanently; return which predictions changed, by how much, and to which class."""
         asked, answer = self._answer(edits, write=True)
         effect, past = self._effect(edits, asked, answer), self._state
-        rows = Version(answer) if isinstance(answer, Tensor) else answer.after(past.predictions)
         self._past.append(past)
-        self._state = State(asked.session, asked.edits, asked.done, asked.place, asked.added, rows)
-        kept = KEPT if isinstance(self._written, Written) else 1
-        if asked.done.size > kept * self._renew_after:
+        if isinstance(answer, Rows):
+            assert past.removed is not None
+            self._state = State(
+                asked.session,
+                Edits(),
+                NOTHING,
+                asked.place,
+                answer.after(past.predictions),
+                torch.cat([past.removed, answer.lost]),
+                answer.inverse,
+            )
+            return effect
+        self._state = State(asked.session, asked.edits, asked.done, asked.place, Version(answer))
+        if asked.done.size > self._renew_after:
             self._renew()
         return effect
 
@@ -168,20 +215,30 @@ class Live:
         if not self._past:
             raise ValueError("there is nothing to undo")
         now, past = self._state, self._past.pop()
-        self._state = replace(past, predictions=Version(past.predictions.whole()))
-        if not isinstance(self._written, Written):
+        past = replace(past, predictions=Version(past.predictions.whole()))
+        if now.inverse is None:
+            self._state = past
+            self._live = self._live if isinstance(self._live, str) else None
             return
-        if now.session is not self._state.session:
-            self._written = None
-            return
-        place = now.place[None].clone()
-        back = self._state.place[None]
-        place[: len(back)] = torch.where(place[: len(back)] < 0, back, place[: len(back)])
-        batch = Difference(now, past, Places(place)).batch(self._written)
-        if self._written.cannot(batch):
-            self._written = None
-        else:
-            self._written.after(batch, write=True)
+        live = self._live if isinstance(self._live, tuple) else None
+        written, graph = live or (None, self._graph_of(now))
+        batch = graph.inverse(now.inverse)
+        try:
+            if written is not None:
+                seen: dict[Value, ChangedRows] = {}
+                chunk = written.chunk(batch)
+                with self._running(written), torch.no_grad():
+                    written.after(chunk, seen)
+                    written.write(chunk, seen, graph.edges.count)
+        except AddedEdgeError:
+            written = None
+        graph.write(batch, batch.node)
+        graph.fill(now.inverse.nodes, now.inverse.rows)
+        self._state = replace(past, session=graph.session)
+        if written is None:
+            self._live = None
+            self._state = self._snapshot(self._state, graph)
+            self.snapshots += 1
 
     @property
     def how(self) -> str:
@@ -189,51 +246,92 @@ class Live:
 
         Known after the first edit.
         """
-        if self._written is None:
+        if self._live is None:
             return "not known yet"
-        return f"snapshots: {self._written}" if isinstance(self._written, str) else "rows"
+        return f"snapshots: {self._live}" if isinstance(self._live, str) else "rows"
 
-    def _begin(self, total: int) -> Written | str:
+    def _graph_of(self, state: State, total: int = 0) -> LiveGraph:
+        """The graph of a snapshot, with rows for so many ids."""
+        place = state.place[None]
+        there = (place >= 0).nonzero().flatten()
+        ids = there[place[there].argsort()]
+        data = state.done.apply(state.session.data)
+        assert isinstance(data, Data)
+        return LiveGraph.of(self._session, data, ids, max(total, len(place)))
+
+    def _begin(self, total: int) -> tuple[Written, LiveGraph] | str:
         """What rows are written to, with room for so many ids."""
-        full = isinstance(self._written, Written) and total > self._written.program.num_nodes
-        if self._written is None or full:
-            if isinstance(self._state.session.data, HeteroData):
-                self._written = "nodes have types"
-                return self._written
-            place = self._state.place[None]
-            there = (place >= 0).nonzero().flatten()
-            ids = there[place[there].argsort()]
+        state = self._state
+        if isinstance(self._live, tuple) and total > self._live[1].session.num_nodes:
+            self._state = state = self._snapshot(state, self._live[1])
+            self._live = None
+            self.snapshots += 1
+        if self._live is None:
+            if isinstance(state.session.data, HeteroData):
+                self._live = "nodes have types"
+                return self._live
+            graph = self._graph_of(state, total)
             try:
-                self._written = begun(self._session, self.data, ids, total)
+                problem = graph.session.problem()
+                problem = replace(problem, task=problem.task.on_every_class())
+                with problem.evaluating(), torch.no_grad():
+                    effects = Effects.prepare(problem, graph.session.prepared, "exact", EXPECTED)
             except (
                 ValueError
             ) as reason:  # the model may predict NaN now; tried again with the next edit
                 return str(reason)
-        return self._written
+            engine = effects.engine
+            why = "the model is not followed" if engine is None else cannot_write(engine.program)
+            if engine is None or why:
+                self._live = why
+                return why
+            place = state.place[None]
+            removed = (place < 0).nonzero().flatten()
+            place = torch.where(place < 0, place, torch.arange(len(place)))
+            self._live = Written(engine), graph
+            self._state = replace(
+                state,
+                session=graph.session,
+                edits=Edits(),
+                done=NOTHING,
+                place={None: place},
+                removed=removed,
+            )
+        return self._live
 
-    def _compared(self, asked: Asked, found: Rows) -> Rows | Tensor:
-        """The rows of the first edit, if they are what the definition gives, or else that."""
-        rows = found.whole(self._state.predictions.whole())
-        problem = asked.session.problem()
-        problem = replace(problem, task=problem.task.on_every_class())
-        with problem.evaluating(), torch.no_grad():
-            before = problem.predict()
-            after = predict_after(problem, before, asked.done)
-        truth = self._by_id(asked, after)
+    def _snapshot(self, state: State, graph: LiveGraph) -> State:
+        """The graph as it is, as a snapshot."""
+        place = state.place[None]
+        there = place >= 0
+        return replace(
+            state,
+            session=self._session(graph.now(place)),
+            place={None: torch.where(there, there.cumsum(0) - 1, -1)},
+            removed=None,
+        )
+
+    def _compared(
+        self, edits: Edits, changes: Changes, more: Tensor
+    ) -> tuple[Asked, Tensor] | None:
+        """What the definition gives, if the rows of the first edit are not that; else None."""
+        assert isinstance(self._live, tuple)
+        snapshot = self._snapshot(self._state, self._live[1])
+        asked = self._together(edits, snapshot)
+        truth = self._by_definition(asked)
+        rows = torch.cat([changes.predictions(self._state.predictions.whole()), more])
         error = (truth - rows).abs()
         error = error[~truth.isnan()].nan_to_num(torch.inf)
         self._seen_right = True
-        if error.numel() and not float(error.max()) <= tolerated(truth.dtype) * problem.task.scale(
-            before
-        ):
-            warn(
-                f"what was written back differs from a full pass by {float(error.max()):.2g}: "
-                "predictions are kept by snapshots instead",
-                RuntimeWarning,
-            )
-            self._written = "rows that were written back were wrong"
-            return truth
-        return found
+        scale = asked.session.task.scale(truth[~truth.isnan().flatten(1).any(dim=1)])
+        if not error.numel() or float(error.max()) <= tolerated(truth.dtype) * scale:
+            return None
+        warn(
+            f"what was written back differs from a full pass by {float(error.max()):.2g}: "
+            "predictions are kept by snapshots instead",
+            RuntimeWarning,
+        )
+        self._state, self._live = snapshot, "rows that were written back were wrong"
+        return asked, truth
 
     def _session(self, data: Graph) -> Session:
         session = Session(self._model, data, self._task, once=True, **self._made)  # type: ignore[arg-type]
@@ -268,26 +366,25 @@ class Live:
             left[gone[kind]] = False
             new = torch.where(left, left.long().cumsum(0) - 1, -1)
             place[kind] = torch.where(there >= 0, new[there.clamp(min=0)], -1) if count else there
-        self._state = State(session, Edits(), NOTHING, place, {}, state.predictions)
+        self._state = State(session, Edits(), NOTHING, place, state.predictions)
         self.snapshots += 1
 
     def _asked(self, edits: Edits) -> Asked:
-        """All edits since the snapshot together with these, checked; on a new snapshot where need be."""
+        """These edits, with all since the snapshot, checked; on a new snapshot where need be."""
         if not isinstance(edits, Edits):
             raise TypeError(f"give nora.Edits(…), got {type(edits).__name__}")
         if not edits:
             raise ValueError("the edits are empty: nothing would change")
         try:
-            return self._together(edits)
+            return self._together(edits, self._state)
         except (ValueError, TypeError):
             if not self._state.edits:
                 raise
             # Two edits may contradict each other as one, though not one after the other.
             self._renew()
-            return self._together(edits)
+            return self._together(edits, self._state)
 
-    def _together(self, edits: Edits) -> Asked:
-        state = self._state
+    def _together(self, edits: Edits, state: State) -> Asked:
         session = state.session
         came = state.done.added_counts
         come = {}
@@ -295,6 +392,8 @@ class Live:
             come = session.resolve(Edits(add_nodes=edits.add_nodes)).added_counts
         place = dict(state.place)
         counts = node_counts(session.data)
+        if state.removed is not None:
+            counts[None] = len(place[None])
         for kind, count in come.items():
             last = counts[kind] + came.get(kind, 0)
             place[kind] = torch.cat([place[kind], last + torch.arange(count)])
@@ -313,7 +412,7 @@ class Live:
             if len(gone):
                 place[kind] = place[kind].clone()
                 place[kind][gone] = -1
-        return Asked(session, both, done, place, added_edges(done))
+        return Asked(session, both, done, place)
 
     def _after(self, asked: Asked) -> After:
         problem = asked.session.problem()
@@ -326,40 +425,60 @@ class Live:
         """What edits do: the rows that change, or predictions by the ids of the first graph `[ids, C]`."""
         self._stale.raise_if_changed("Live", "nora.Live(model, data)")
         asked = self._asked(edits)
-        written = self._begin(max(len(place) for place in asked.place.values()))
-        if isinstance(written, str):
+        live = self._begin(max(len(place) for place in asked.place.values()))
+        if isinstance(live, str):
             return asked, self._by_id(asked, self._after(asked))
-        state, now = self._state, asked.place[None]
-        place = state.place[None]
-        if len(now) > len(place):
-            place = torch.cat([place, now[len(place) :]])
-        places = self._places(place)
-        batch = Difference(state, asked, places).batch(written)
-        if written.cannot(batch):
-            self._written = None if write else written  # prepared again for the next graph
-            return asked, self._by_id(asked, self._after(asked))
-        problem, count = written.engine.problem, state.predictions.count
-        training = any(module.training for module in self._model.modules())
-        with problem.evaluating() if training else nullcontext(), torch.no_grad():
-            item, after = written.after(batch, write)
+        written, graph = live
+        if asked.session is not graph.session:
+            asked = self._asked(edits)
+        state, done = self._state, asked.done
+        count, now = state.predictions.count, asked.place[None]
+        seen: dict[Value, ChangedRows] = {}
+        batch = graph.batch(done, count, written.neighbours)
+        try:
+            chunk = written.chunk(batch)
+        except AddedEdgeError:
+            snapshot = self._snapshot(state, graph)
+            asked = self._together(edits, snapshot)
+            answer = self._by_definition(asked)
+            if write:
+                self._state, self._live = snapshot, None
+                self.snapshots += 1
+            return asked, answer
+        with self._running(written), torch.no_grad():
+            item, after = written.after(chunk, seen)
             # One without neighbours may not change.
             more = written.now(torch.arange(count, len(now)))
-        item, order = item.sort()
-        there = (item < len(now)) & (now[item.clamp(max=len(now) - 1)] >= 0)
-        item, after = item[there], after[order][there]
-        new = item >= count
-        more[item[new] - count] = after[new]
-        item, after = item[~new], after[~new]
-        gone = self._places(now).gone
-        lost = gone[place[gone] >= 0]
-        rows = Rows(Changes(item, after, gone, state.predictions.at(item)), lost, more)
-        return asked, rows if self._seen_right else self._compared(asked, rows)
+        if len(done.node) or len(more):
+            there = now[item] >= 0
+            item, after = item[there], after[there]
+            new = item >= count
+            more[item[new] - count] = after[new]
+            item, after = item[~new], after[~new]
+        assert state.removed is not None
+        removed = torch.cat([state.removed, done.node])
+        changes = Changes(item, after, removed, state.predictions.at(item))
+        if not self._seen_right and (truth := self._compared(edits, changes, more)):
+            return truth
+        inverse = None
+        if write:
+            written.write(chunk, seen, graph.edges.count)
+            inverse = graph.write(batch, done.node)
+            for added in done.added_nodes.values():
+                graph.fill(torch.arange(count, len(now)), added.rows)
+        return asked, Rows(changes, done.node, more, inverse)
 
-    def _places(self, place: Tensor) -> Places:
-        """What follows from where ids are; that of the last edit is kept."""
-        if self._known_places.place is not place:
-            self._known_places = Places(place)
-        return self._known_places
+    def _by_definition(self, asked: Asked) -> Tensor:
+        """Predictions of a full pass, by the ids of the first graph `[ids, C]`."""
+        problem = asked.session.problem()
+        problem = replace(problem, task=problem.task.on_every_class())
+        with problem.evaluating(), torch.no_grad():
+            return self._by_id(asked, predict_after(problem, problem.predict(), asked.done))
+
+    def _running(self, written: Written) -> AbstractContextManager[None]:
+        """The model in eval mode, which is looked at only where it is not."""
+        training = any(module.training for module in self._model.modules())
+        return written.engine.problem.evaluating() if training else nullcontext()
 
     def _by_id(self, asked: Asked, after: After) -> Tensor:
         place = asked.place[self._kind]

@@ -1,14 +1,16 @@
 """An edit made for good: the rows that it changes are written back, and edges exchanged in place.
 
-What was prepared stays prepared: every value gets its new rows, every sum that an edit has reached is
-summed again, and the edges of convolutions lose and gain entries without being sorted again. Nodes keep
-their ids; one that goes loses its edges and stays as a row that is never read.
+What was prepared stays prepared: every value gets its new rows, and the edges of convolutions lose and gain
+entries without being sorted again. A sum is corrected by what changes, and made again before rounding errors
+can add up (see `Drift`). Nodes keep their ids; one that goes loses its edges and stays as a row that is never
+read.
 
 This is done where rules follow all that is done with edges, and nothing is about the graph as a whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -17,20 +19,14 @@ from torch import Tensor
 from nora.engine.edit_support import by_rules_alone, convolution_edges
 from nora.engine.engine import Engine
 from nora.engine.exec.added_edges import AddedRows
-from nora.engine.exec.edge_arrays import Rooms, exchanged
-from nora.engine.exec.edge_templates import AddedEdgeError
-from nora.engine.exec.kernels.vectorised import weigh
-from nora.engine.ir.changed_rows import CANCELLATION_RATIO, ChangedRows
+from nora.engine.exec.edge_arrays import LiveEdges, exchanged
+from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import EVERYWHERE, Chunk, Op, RowOp, Value
 from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.gather import Concat, Gather
 from nora.engine.program import Program
 from nora.graph.edit_batch import ChangedFeatures, EditBatch
-from nora.sparse import expanded
-
-# A sum is recomputed after so many corrections, or if it is of so few messages.
-CORRECTIONS, FEW = 16, 8
 
 
 def cannot_write(program: Program) -> str:
@@ -71,56 +67,56 @@ class Written:
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.program = engine, engine.program
-        self.rooms: dict[Edges, Rooms] = {}  # by the edges that are kept there
-        # Edge ids: those of the graph to begin with, then those of added edges, in order.
-        self.own = self.program.templates.lookup.types[None]
-        self.count = self.own.edges.size(1)
-        self.added: dict[tuple[int, int], list[int]] = {}
-        self.removed: set[int] = set()
-        self.corrected: dict[Op, Tensor] = {}  # how often every sum was, by op
+        self.arrays: dict[Edges, LiveEdges] = {}  # by the edges that are kept there
+        self.moved: dict[Op, Tensor] = {}  # `Drift.moved`, by op
         values = {v: v for op in self.program.ops for v in (*op.inputs, op.output)}
         for value in values.values():
             if value.base is not None:  # from outside, or shared by several
                 value.base = value.base.clone(memory_format=torch.contiguous_format)
         for op in self.program.ops:
-            if isinstance(op, Aggregate):
-                op.total, op.size = op.total.clone(), op.size.clone()
+            if isinstance(op, Aggregate):  # its sums follow from its outputs
+                op.total, op.size = op.total[:0], op.size.clone()
             elif isinstance(op, Attend):
                 self._set_attention(op, op.base.peak.clone(), op.base.share.clone())
+            if isinstance(op, Aggregate | Attend):
+                self.moved[op] = torch.zeros(op.edges.num_nodes, dtype=torch.double)
 
-    def cannot(self, batch: EditBatch) -> str:
-        """Why rows do not tell what becomes of an edit; empty if they do."""
-        try:
-            if batch.added_edges:
-                AddedRows(self.program.templates, batch.added_edges, len(batch)).check(self.program)
-        except AddedEdgeError as reason:
-            return str(reason)
-        return ""
+    def chunk(self, batch: EditBatch) -> Chunk:
+        """One edit, which adds and removes no nodes.
 
-    def edge_ids(self, pairs: Tensor) -> Tensor:
-        """The ids of all edges between pairs of nodes `[2, m]` as the graph is now."""
-        found = self.own.columns(pairs)[1].tolist()
-        for source, target in pairs.t().tolist():
-            found += self.added.get((source, target), ())
-        return torch.tensor([one for one in found if one not in self.removed], dtype=torch.long)
-
-    def after(self, batch: EditBatch, write: bool = False) -> tuple[Tensor, Tensor]:
-        """The predictions that an edit changes: nodes `[q]` and their new predictions `[q, …]`.
-
-        Args:
-            batch: The edit, alone; it adds and removes no nodes, and names edges as `edge_ids` does.
-            write: Whether it is made for good.
+        Raises:
+            AddedEdgeError: When rows do not tell what becomes of it.
         """
+        batch = replace(
+            batch,
+            features={
+                kind: x for kind, x in batch.features.items() if kind in self.program.features
+            },
+        )
         added_rows = None
         if batch.added_edges:
             added_rows = AddedRows(self.program.templates, batch.added_edges, len(batch))
-        chunk = Chunk(batch, self.program.num_nodes, self.engine.backend, added_rows=added_rows)
-        seen: dict[Value, ChangedRows] = {}
-        with torch.no_grad():
-            changed = self.program.run(chunk, seen)
-            _, item, after = self.engine.changed_items(batch, changed)
-            if write:
-                self._write(chunk, seen)
+            added_rows.check(self.program)
+        return Chunk(
+            batch,
+            self.program.num_nodes,
+            self.engine.backend,
+            added_rows=added_rows,
+            moved=self.moved,
+        )
+
+    def after(self, chunk: Chunk, seen: dict[Value, ChangedRows]) -> tuple[Tensor, Tensor]:
+        """The predictions that an edit changes: nodes `[q]`, ascending, and their new predictions `[q, …]`.
+
+        Args:
+            chunk: The edit.
+            seen: Filled with the changed rows of every value.
+        """
+        changed = self.program.run(chunk, seen)
+        if len(changed):
+            node, order = changed.node.sort()
+            changed = ChangedRows(changed.ptr, node, changed.rows[order])
+        _, item, after = self.engine.changed_items(chunk.edits, changed)
         return item, after
 
     def now(self, node: Tensor) -> Tensor:
@@ -132,21 +128,29 @@ class Written:
         found = []
         for edges in convolution_edges(self.program):
             reverse = edges.for_added is not None and edges.for_added.reverse
-            for (indptr, other, _), out in ((edges.by_source, True), (edges.by_target, False)):
-                there = other[int(indptr[node]) : int(indptr[node + 1])].long()
+            ways = ((edges.by_source, edges.out_end, True), (edges.by_target, edges.in_end, False))
+            for (start, other, _), end, out in ways:
+                there = other[int(start[node]) : int(end[node])].long()
                 here = torch.full_like(there, node)
                 pair = torch.stack([here, there] if out != reverse else [there, here])
                 found.append(pair)
         return torch.cat(found, dim=1).unique(dim=1) if found else torch.empty(2, 0).long()
 
-    def _write(self, chunk: Chunk, seen: dict[Value, ChangedRows]) -> None:
+    def write(self, chunk: Chunk, seen: Mapping[Value, ChangedRows], first: int) -> None:
+        """Make an edit for good.
+
+        Args:
+            chunk: The edit.
+            seen: The rows that it changes, by value.
+            first: The edge id of the first edge that it adds.
+        """
         for kind, changed in chunk.edits.features.items():
             _put(self.program.features[kind], changed)
         for op in self.program.ops:
             new = seen.get(op.output)
             if new is not None and len(new):
                 _put(op.output, new)
-        made = self._exchanged(chunk)
+        made = self._exchanged(chunk, first)
         for op in self.program.ops:
             if not isinstance(op, Aggregate | Attend):
                 continue
@@ -154,66 +158,37 @@ class Written:
             new = seen.get(op.output)
             if new is None or not len(new):
                 continue
+            drift = chunk.drift[op]
+            self.moved[op][new.node] = drift.new
             if isinstance(op, Aggregate):
-                self._sum(op, new)
+                self._measure(op, new, drift.new == 0)
             else:
-                y = seen.get(op.inputs[0])
-                self._reweigh(op, new.node, None if y is None else y.node)
+                op.base.peak[new.node], op.base.share[new.node] = drift.peak, drift.share
+                sent = seen.get(op.inputs[0])
+                if sent is not None and len(sent) and "size" in vars(op.base):
+                    rows = op.base.y[sent.node]
+                    op.base.size[sent.node] = (rows.abs() * op.base.unit).sum(dim=-1)
 
-    def _exchanged(self, chunk: Chunk) -> dict[Edges, Edges]:
+    def _exchanged(self, chunk: Chunk, first: int) -> dict[Edges, Edges]:
         """The edges of all convolutions after an edit, by the id of those before."""
         made = {}
         for edges in {one: one for one in convolution_edges(self.program)}.values():
             made[edges] = edges
             delta = chunk.delta(edges)
             if len(delta):
-                rooms = self.rooms.pop(edges, None) or Rooms(edges)
-                new = exchanged(edges, delta, rooms, chunk.added_rows, self.count)
-                made[edges], self.rooms[new] = new, rooms
-        self.removed.update(chunk.edits.edge.tolist())
-        for added in chunk.edits.added_edges.values():
-            for pair in zip(added.source.tolist(), added.target.tolist(), strict=True):
-                self.added.setdefault(pair, []).append(self.count)
-                self.count += 1
+                arrays = self.arrays.pop(edges, None) or LiveEdges(edges)
+                new = exchanged(edges, delta, arrays, chunk.added_rows, first)
+                made[edges], self.arrays[new] = new, arrays
         return made
 
-    def _sum(self, op: Aggregate, new: ChangedRows) -> None:
-        """The sums that have changed: read off what they have become, from scratch every so often.
-
-        A sum that was corrected many times, or is small beside what it was or what is added to it, has lost
-        digits; a short one costs nothing.
-        """
-        node, edges, unit = new.node, op.edges, op.unit.t()
+    @staticmethod
+    def _measure(op: Aggregate, new: ChangedRows, again: Tensor) -> None:
+        """How large the sums are that were made again: `Aggregate.size`."""
+        node, rows = new.node[again], new.rows[again]
         plus = op.inputs[1].base_rows()[node] if isinstance(op.added, Value) else op.added
-        norm_dst = edges.norm_dst[node]
-        rest = new.rows - plus if len(plus) else new.rows
-        total = rest / norm_dst.to(rest.dtype).unsqueeze(-1)
-        size = total.abs() @ unit
-        times = self.corrected.setdefault(op, torch.zeros(edges.num_nodes, dtype=torch.uint8))
-        times[node] += 1
-        few = edges.by_target[0][node + 1] - edges.by_target[0][node] <= FEW
-        sure = (times[node] < CORRECTIONS) & ~few & size.isfinite().all(dim=1)
-        sure &= (size >= CANCELLATION_RATIO * op.size[node]).all(dim=1)
-        if len(plus):
-            sure &= (rest.abs() @ unit >= CANCELLATION_RATIO * (plus.abs() @ unit)).all(dim=1)
-        size = torch.maximum(size, op.size[node])
-        again = (~sure).nonzero().flatten()
-        total[again] = _resum(op, node[again])
-        size[again] = total[again].abs() @ unit
-        times[node[again]] = 0
-        op.total[node], op.size[node] = total, size
-
-    def _reweigh(self, op: Attend, node: Tensor, sent: Tensor | None) -> None:
-        """The largest score and the denominator of the nodes that hear something else."""
-        base = op.base
-        indptr, sender, _ = op.edges.by_target
-        owner, position, _ = expanded(indptr, node)
-        score = base.alpha_src[sender[position].long()] + base.alpha_dst[node][owner]
-        nothing = score.new_zeros(len(score), score.size(1), 0)
-        _, peak, share = weigh(score, nothing, owner, len(node), base.slope)
-        base.peak[node], base.share[node] = peak, share
-        if sent is not None and "size" in vars(base):
-            base.size[sent] = (base.y[sent].abs() * base.unit).sum(dim=-1)
+        rest = rows - plus if len(plus) else rows
+        total = rest / op.edges.norm_dst[node].to(rest.dtype).unsqueeze(-1)
+        op.size[node] = total.abs() @ op.unit.t()
 
     @staticmethod
     def _set_attention(op: Attend, peak: Tensor, share: Tensor) -> None:
@@ -232,16 +207,3 @@ class Written:
 def _put(value: Value, changed: ChangedRows | ChangedFeatures) -> None:
     if value.base is not None:
         value.base[changed.node] = changed.rows
-
-
-def _resum(op: Aggregate, node: Tensor) -> Tensor:
-    """Some sums from scratch `[q, F]`."""
-    edges, y = op.edges, op.inputs[0].base_rows()
-    indptr, sender, edge = edges.by_target
-    owner, position, _ = expanded(indptr, node)
-    source = sender[position].long()
-    factor = edges.norm_src[source]
-    if edges.weight is not None:
-        factor = factor * edges.weight[edge[position].long()].double()
-    sent = y[source] * factor.to(y.dtype).unsqueeze(-1)
-    return y.new_zeros(len(node), y.size(1)).index_add_(0, owner, sent)

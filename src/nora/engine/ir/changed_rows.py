@@ -13,6 +13,9 @@ from nora.engine.ir.pointers import owner_of, ptr_of
 
 # A sum of which less than this share is left after a correction is summed again.
 CANCELLATION_RATIO = 1e-2
+# Where rows are written back, a sum is made again when corrections have moved this share of it; each counts
+# for `CORRECTION` beside what it moves.
+MOST_MOVED, CORRECTION = 0.5, 1 / 32
 
 
 def units(sent: Tensor) -> Tensor:
@@ -182,6 +185,28 @@ class Sums:
     size: Tensor
     plus: Tensor
     output: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """How far sums that are written back have been corrected since they were made: rounding errors add up.
+
+    Attributes:
+        moved: The share of every node's sum that corrections have moved `[N]`, float64; see `MOST_MOVED`.
+        new: The same of the reached rows after the edit `[T]`, 0 where they were summed again.
+        peak, share: Of attention, the reached rows' fields of `Attention` after the edit `[T, H]`.
+    """
+
+    moved: Tensor
+    new: Tensor
+    peak: Tensor
+    share: Tensor
+
+    @staticmethod
+    def of(moved: Tensor, count: int, like: Tensor) -> Drift:
+        """With room for so many reached rows; `like` `[…, H]` is an attention's denominators."""
+        peak, share = (like.new_empty(count, like.size(-1)) for _ in range(2))
+        return Drift(moved, moved.new_zeros(count), peak, share)
 
 
 @dataclass(frozen=True, eq=False)

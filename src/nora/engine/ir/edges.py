@@ -27,6 +27,7 @@ class Arrays(NamedTuple):
     """Edges in CSR form both ways with weights (empty: all ones), and per-node degrees and factors."""
 
     indptr: np.ndarray
+    end: np.ndarray
     target: np.ndarray
     weight: np.ndarray
     degree: np.ndarray
@@ -34,6 +35,7 @@ class Arrays(NamedTuple):
     norm_dst: np.ndarray
     norm_src: np.ndarray
     in_ptr: np.ndarray
+    in_end: np.ndarray
     in_source: np.ndarray
     in_weight: np.ndarray
 
@@ -117,6 +119,7 @@ class Edges:
         own_loops: Edge ids `[k]` and nodes `[k]` of the graph's self-loops whose weights replace those that
             the convolution gives, where it does.
         for_added: How an added edge becomes an edge of the convolution; None where it is unknown.
+        ends: Where the rows of `by_source` and of `by_target` end `[N]`; None where the next one begins.
     """
 
     source: Tensor
@@ -127,6 +130,7 @@ class Edges:
     edge_id: Tensor | None = None
     own_loops: tuple[Tensor, Tensor] | None = None
     for_added: AddedEdgeRule | None = None
+    ends: tuple[Tensor, Tensor] | None = None
 
     def __post_init__(self) -> None:
         enter("edges", self)
@@ -203,8 +207,8 @@ class Edges:
 
     def _places(self, edge: Tensor) -> Tensor:
         """Where some of these edges stand in `by_target`, by bisection: a target's edges ascend there."""
-        indptr, _, order = self.by_target
-        low, high = indptr[self.target[edge]], indptr[self.target[edge] + 1]
+        order, target = self.by_target[2], self.target[edge]
+        low, high = self.by_target[0][target], self.in_end[target]
         while bool((high - low > 1).any()):
             middle = (low + high) // 2
             before = order[middle] <= edge
@@ -233,8 +237,8 @@ class Edges:
             0, group, torch.arange(len(key), device=key.device), "amax", include_self=False
         )
         edit, node, weight = edit[last], node[last], weight[last]
-        indptr, source, edge = self.by_target
-        owner, place, _ = expanded(indptr, node)
+        _, source, edge = self.by_target
+        owner, place, _ = self.into(node)
         place = place[source[place] == node[owner]]  # every node has one loop here
         added = self._gained(edit, node, node, weight, -torch.ones_like(edit))
         return [self._lost(edit, edge[place], place), added]
@@ -255,6 +259,24 @@ class Edges:
     def by_target(self) -> tuple[Tensor, Tensor, Tensor]:
         """In-edges in CSR form: `indptr [N+1]`, `source [E]`, `edge [E]`."""
         return csr(self.target, self.source, self.num_nodes)
+
+    @property
+    def out_end(self) -> Tensor:
+        """Where every row of `by_source` ends `[N]`."""
+        return self.by_source[0][1:] if self.ends is None else self.ends[0]
+
+    @property
+    def in_end(self) -> Tensor:
+        """Where every row of `by_target` ends `[N]`."""
+        return self.by_target[0][1:] if self.ends is None else self.ends[1]
+
+    def out_of(self, node: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The edges out of some nodes, as positions in `by_source`; see `expanded`."""
+        return expanded(self.by_source[0], node, self.out_end)
+
+    def into(self, node: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The edges into some nodes, as positions in `by_target`; see `expanded`."""
+        return expanded(self.by_target[0], node, self.in_end)
 
     @cached_property
     def weight_by_source(self) -> Tensor | None:
@@ -279,8 +301,7 @@ class Edges:
     @cached_property
     def count(self) -> Tensor:
         """Number of edges into each node `[N]`."""
-        indptr = self.by_target[0]
-        return indptr[1:] - indptr[:-1]
+        return self.in_end - self.by_target[0][: self.num_nodes]
 
     def scale(self, degree: Tensor) -> Tensor:
         """The `norm_dst` factor for given degrees."""
@@ -315,6 +336,7 @@ class Edges:
         none = np.empty(0, dtype=np.float32)
         return Arrays(
             indptr=indptr.numpy(),
+            end=self.out_end.numpy(),
             target=target.numpy(),
             weight=none if weight is None else weight.numpy(),
             degree=self.degree.numpy(),
@@ -322,6 +344,7 @@ class Edges:
             norm_dst=self.norm_dst.numpy(),
             norm_src=self.norm_src.numpy(),
             in_ptr=self.by_target[0].numpy(),
+            in_end=self.in_end.numpy(),
             in_source=in_source.numpy(),
             in_weight=none if in_weight is None else in_weight.numpy(),
         )

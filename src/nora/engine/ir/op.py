@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.changed_rows import ChangedRows, Drift
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.space import Space
 from nora.engine.store.ledger import enter, moved
@@ -100,7 +100,12 @@ class Value:
 
 @dataclass(frozen=True)
 class Chunk:
-    """One chunk of edits on its way through the program."""
+    """One chunk of edits on its way through the program.
+
+    Attributes:
+        moved: `Drift.moved` of the ops whose rows are written back.
+        drift: How far these have moved then, filled by the ops.
+    """
 
     edits: EditBatch
     num_nodes: int
@@ -110,6 +115,14 @@ class Chunk:
     deltas: dict[Edges, EdgeDelta] = field(default_factory=dict)
     added_rows: AddedRows | None = None
     sampling: ChunkSampling | None = None
+    moved: Mapping[Op, Tensor] = field(default_factory=dict)
+    drift: dict[Op, Drift] = field(default_factory=dict)
+
+    def drift_of(self, op: Op, count: int, like: Tensor) -> Drift | None:
+        """How far so many reached rows of an op move, if they are written back; see `Drift.of`."""
+        if op in self.moved:
+            self.drift[op] = Drift.of(self.moved[op], count, like)
+        return self.drift.get(op)
 
     def num_added(self, space: Space) -> int:
         """How many rows of a space come."""

@@ -142,6 +142,7 @@ class Aggregate(Op):
             more,
             chunk.delta(self.edges),
             then,
+            chunk.drift_of(self, len(frontier.node), self.size[:, :0]),
         )
         return [ChangedRows(frontier.ptr, frontier.node, rows, weight) for rows in made]
 
@@ -255,6 +256,7 @@ class Attend(Op):
             None
             if row_weight is None or chunk.sampling is None
             else self.target_slopes(chunk.sampling.many),
+            chunk.drift_of(self, len(frontier.node), self.base.share),
         )
         return ChangedRows(frontier.ptr, frontier.node, out, weight)
 

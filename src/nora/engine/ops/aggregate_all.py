@@ -17,13 +17,12 @@ from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.graph.edit_batch import EditBatch
-from nora.sparse import expanded
 
 
 def remaining_degree(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> Tensor:
     """What the normalisation divides by after each edit, `[c, N]`, float64."""
-    indptr, target, edge = edges.by_source
-    owner, position, _ = expanded(indptr, edits.node)
+    _, target, edge = edges.by_source
+    owner, position, _ = edges.out_of(edits.node)
     edit = owner_of(edits.ptr)[owner]
     lost = torch.zeros(len(edits), edges.num_nodes, dtype=torch.double, device=target.device)
     gone = lost.clone()
@@ -46,8 +45,8 @@ def _resum(edges: Edges, delta: EdgeDelta, messages: Tensor, sums: Tensor) -> No
     n = edges.num_nodes
     pairs = (owner_of(delta.ptr) * n + delta.target).unique()
     edit, node = pairs // n, pairs % n
-    indptr, sender, edge = edges.by_target
-    owner, position, _ = expanded(indptr, node)
+    _, sender, edge = edges.by_target
+    owner, position, _ = edges.into(node)
     left = ~is_removed_edge(delta, edit[owner], position)
     owner, position = owner[left], position[left]
     owner, source, come = with_added(delta, edit, node, n, owner, sender[position])

@@ -15,7 +15,6 @@ from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.engine.ops.aggregate import Aggregate
 from nora.engine.ops.blend import Blend, Blended
 from nora.engine.ops.low_rank import LowRankOp, LowRankRows, Still, keys, summed
-from nora.sparse import expanded
 
 # Directions of all ops may take so much memory; behind those that would take more, all rows are computed.
 MOST_BYTES = 2**31
@@ -220,9 +219,9 @@ class Passed(LowRankOp):
     def _missing(self, chunk: Chunk) -> _Missing:
         """The edges from removed nodes to those who are left."""
         edits, n = chunk.edits, chunk.num_nodes
-        indptr, target, _ = self.op.edges.by_source
+        target = self.op.edges.by_source[1]
         edit = owner_of(edits.ptr)
-        sender, edge, _ = expanded(indptr, edits.node)
+        sender, edge, _ = self.op.edges.out_of(edits.node)
         gone = torch.zeros(len(edits) * n, dtype=torch.bool, device=target.device)
         gone[edit * n + edits.node] = True
         key = edit[sender] * n + target[edge]

@@ -55,6 +55,15 @@ class SumArrays(NamedTuple):
     output: np.ndarray
 
 
+class DriftArrays(NamedTuple):
+    """The fields of `Drift`; empty where rows are not written back."""
+
+    moved: np.ndarray
+    new: np.ndarray
+    peak: np.ndarray
+    share: np.ndarray
+
+
 class DeltaArrays(NamedTuple):
     """The fields of `EdgeDelta`, and marks for every place in `by_target`, clean on entry and on return."""
 

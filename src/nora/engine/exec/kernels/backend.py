@@ -9,6 +9,7 @@ from torch import Tensor
 from nora.engine.ir.changed_rows import (
     Attention,
     ChangedRows,
+    Drift,
     Frontier,
     SamplingBounds,
     Sums,
@@ -64,8 +65,8 @@ class Backend(Protocol):
     ) -> tuple[Frontier, Tensor, Tensor]:
         """Some of the reached rows, their chances times `2^bits` `[T]`, and which of all they are (a mask).
 
-        A row is sampled with a chance in proportion to the change that arrives times its importance. `start` is a
-        number of so many bits for every edit, from which its draws follow.
+        A row is sampled with a chance in proportion to the change that arrives times its importance. The
+        draws of every edit follow from `start`, a number of so many bits.
         """
 
     def propagate(
@@ -79,11 +80,13 @@ class Backend(Protocol):
         plus: ChangedRows,
         delta: EdgeDelta,
         then: Then | None = None,
+        drift: Drift | None = None,
     ) -> tuple[Tensor, ...]:
         """New outputs of the reached rows `[T, F]`, or what `then` makes of them.
 
         Sums are corrected by the messages that change. Where that eats up their digits, and where `tied`
-        says that edges are removed or added, they are summed over what is left of the neighbours.
+        says that edges are removed or added, they are summed over what is left of the neighbours. With a
+        `drift` also where they have moved too far; it gets how far they have moved.
         """
 
     def attend(
@@ -97,10 +100,11 @@ class Backend(Protocol):
         delta: EdgeDelta,
         edges_changed: Tensor,
         target_slopes: TargetSlopes | None = None,
+        drift: Drift | None = None,
     ) -> Tensor:
         """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` marks ends of edges in `delta`.
 
-        `turning` is given where changed rows may count several times.
+        `turning` is given where changed rows may count several times, `drift` where rows are written back.
         """
 
     def weighted_sum(

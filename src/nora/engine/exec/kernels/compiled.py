@@ -33,6 +33,7 @@ from nora.engine.exec.kernels.arrays import (
     ChunkArrays,
     CsrEdges,
     DeltaArrays,
+    DriftArrays,
     FrontierArrays,
     Marks,
     NewRows,
@@ -46,11 +47,13 @@ from nora.engine.exec.kernels.arrays import (
 )
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.exec.kernels.pages import room
+from nora.engine.ir import changed_rows
 from nora.engine.ir import edges as ir_edges
 from nora.engine.ir.changed_rows import (
     CANCELLATION_RATIO,
     Attention,
     ChangedRows,
+    Drift,
     Frontier,
     SamplingBounds,
     Sums,
@@ -69,11 +72,12 @@ _local = threading.local()
 
 
 def _drop_stale_cache(folder: Path) -> None:
-    """Delete compiled loops that are older than the named tuples they read.
+    """Delete compiled loops that are older than the named tuples and the constants they read.
 
     Numba compares a cached loop with its own source file only, and fails where a tuple's class is gone.
     """
-    changed = max(Path(str(m.__file__)).stat().st_ctime for m in (array_tuples, ir_edges))
+    read = (array_tuples, ir_edges, changed_rows)
+    changed = max(Path(str(m.__file__)).stat().st_ctime for m in read)
     for cached in folder.glob("loops*.nb?"):
         with contextlib.suppress(OSError):
             if cached.stat().st_mtime < changed:
@@ -132,7 +136,7 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
 
 def _delta(edges: Edges, delta: EdgeDelta) -> DeltaArrays:
     """With this thread's marks of edges, kept clean."""
-    count = edges.source.numel()
+    count = len(edges.by_target[1])
     if getattr(_local, "edges", -1) < count:
         _local.edges = count + count // 8  # more may be added one by one
         _local.gone = np.zeros(_local.edges, dtype=np.bool_)
@@ -140,6 +144,13 @@ def _delta(edges: Edges, delta: EdgeDelta) -> DeltaArrays:
         delta.ptr.numpy(), delta.source.numpy(), delta.target.numpy(), delta.loss.numpy(),
         delta.lost.numpy(), delta.place.numpy(), delta.weight.numpy(), _local.gone,
     )  # fmt: skip
+
+
+def _drift(drift: Drift | None) -> DriftArrays:
+    if drift is None:
+        none = np.empty(0)
+        return DriftArrays(none, none, np.empty((0, 0)), np.empty((0, 0)))
+    return DriftArrays(*(getattr(drift, name).numpy() for name in DriftArrays._fields))
 
 
 def find_sources(
@@ -217,6 +228,7 @@ def propagate(
     plus: ChangedRows,
     delta: EdgeDelta,
     then: Then | None = None,
+    drift: Drift | None = None,
 ) -> tuple[Tensor, ...]:
     """See `Backend.propagate`."""
     count, width, dtype = len(frontier.node), base.y.size(1), base.y.dtype
@@ -259,6 +271,7 @@ def propagate(
             more,
             own,
             CANCELLATION_RATIO,
+            _drift(drift),
             block,
             masses,
             out,
@@ -298,6 +311,7 @@ def attend(
     delta: EdgeDelta,
     edges_changed: Tensor,
     target_slopes: TargetSlopes | None = None,
+    drift: Drift | None = None,
 ) -> Tensor:
     """See `Backend.attend`."""
     y = base.y
@@ -324,7 +338,7 @@ def attend(
     loops_attention.attend(
         edges.arrays, removed, pairs, row_weight, changed_sources, reached, old, new,
         y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), edges_changed.numpy(),
-        CANCELLATION_RATIO, targets, out.numpy(), _scratch(edges.num_nodes).slot,
+        CANCELLATION_RATIO, targets, _drift(drift), out.numpy(), _scratch(edges.num_nodes).slot,
     )  # fmt: skip
     return out.view(-1, *y.shape[1:])
 

@@ -47,10 +47,10 @@ def rescale(k, slot, degree, count, loss, lost, code, factor):
 @jit
 def lose(csr, here, delta, c, loss, lost):
     """Note what every node loses of the edges into it, with removed nodes and by themselves."""
-    indptr, target, weight = csr.indptr, csr.target, csr.weight
+    indptr, end, target, weight = csr.indptr, csr.end, csr.target, csr.weight
     weighted = len(weight) > 0
     for r in here:
-        for e in range(indptr[r], indptr[r + 1]):
+        for e in range(indptr[r], end[r]):
             loss[target[e]] += weight[e] if weighted else 1.0
             lost[target[e]] += 1
     for i in range(delta.ptr[c], delta.ptr[c + 1]):
@@ -61,9 +61,9 @@ def lose(csr, here, delta, c, loss, lost):
 @jit
 def forget(csr, here, delta, c, loss, lost):
     """Clean what `lose` has noted."""
-    indptr, target = csr.indptr, csr.target
+    indptr, end, target = csr.indptr, csr.end, csr.target
     for r in here:
-        for e in range(indptr[r], indptr[r + 1]):
+        for e in range(indptr[r], end[r]):
             loss[target[e]] = 0.0
             lost[target[e]] = 0
     for i in range(delta.ptr[c], delta.ptr[c + 1]):
@@ -74,7 +74,8 @@ def forget(csr, here, delta, c, loss, lost):
 @jit
 def find_sources(csr, removed, changed, delta, code, scratch):
     """Whose messages change, and by which factor they are scaled after the edit."""
-    indptr, target, degree, count = csr.indptr, csr.target, csr.degree, csr.arriving
+    indptr, end, target = csr.indptr, csr.end, csr.target
+    degree, count = csr.degree, csr.arriving
     norm_src = csr.norm_src
     rem_ptr, rem_node = removed
     chg_ptr, chg_node = changed
@@ -82,7 +83,7 @@ def find_sources(csr, removed, changed, delta, code, scratch):
     bound = len(chg_node) + len(rem_node) + len(delta.target)
     if code == SYM:
         for r in rem_node:
-            bound += indptr[r + 1] - indptr[r]
+            bound += end[r] - indptr[r]
     ptr = np.zeros(len(rem_ptr), dtype=np.int64)
     source = np.empty(bound, dtype=np.int64)
     row = np.empty(bound, dtype=np.int64)
@@ -103,7 +104,7 @@ def find_sources(csr, removed, changed, delta, code, scratch):
             n += 1
         if code == SYM:
             for r in here:
-                for e in range(indptr[r], indptr[r + 1]):
+                for e in range(indptr[r], end[r]):
                     k = target[e]
                     if slot[k] == -1:
                         source[n] = k
@@ -140,7 +141,8 @@ def expand(csr, removed, sources, also, delta, code, scratch):
 
     The nodes in `also` are reached too, whether a message arrives there or not.
     """
-    indptr, target, degree, count = csr.indptr, csr.target, csr.degree, csr.arriving
+    indptr, end, target = csr.indptr, csr.end, csr.target
+    degree, count = csr.degree, csr.arriving
     norm_dst = csr.norm_dst
     rem_ptr, rem_node = removed
     src_ptr, source = sources
@@ -148,14 +150,14 @@ def expand(csr, removed, sources, also, delta, code, scratch):
     slot, loss, lost = scratch
     edge_ptr = np.zeros(len(source) + 1, dtype=np.int64)
     for s in range(len(source)):
-        edge_ptr[s + 1] = edge_ptr[s] + indptr[source[s] + 1] - indptr[source[s]]
+        edge_ptr[s + 1] = edge_ptr[s] + end[source[s]] - indptr[source[s]]
     slots = np.empty(edge_ptr[-1], dtype=np.int32)
     also_slot = np.empty(len(also_node), dtype=np.int64)
     ptr = np.zeros(len(rem_ptr), dtype=np.int64)
     bound = np.int64(0)
     for c in range(len(rem_ptr) - 1):
         most = edge_ptr[src_ptr[c + 1]] - edge_ptr[src_ptr[c]] + also_ptr[c + 1] - also_ptr[c]
-        bound += min(most, len(indptr) - 1)
+        bound += min(most, len(end))
     node = np.empty(bound + 1, dtype=np.int64)
     new_norm_dst = np.empty(bound)
     n, last = np.int64(0), len(source)
@@ -173,7 +175,7 @@ def expand(csr, removed, sources, also, delta, code, scratch):
                 prefetch_number(target, indptr[source[s + SOON]])
                 prefetch_number(target, indptr[source[s + SOON]] + 16)
             at = edge_ptr[s]
-            for e in range(indptr[source[s]], indptr[source[s] + 1]):
+            for e in range(indptr[source[s]], end[source[s]]):
                 k = target[e]
                 t = slot[k]
                 # Whether a node is new cannot be foreseen: it is written, and then it counts or not.
@@ -195,7 +197,7 @@ def expand(csr, removed, sources, also, delta, code, scratch):
             new_norm_dst[t] = norm_dst[node[t]]
         if code != NONE:
             for r in here:
-                for e in range(indptr[r], indptr[r + 1]):
+                for e in range(indptr[r], end[r]):
                     rescale(target[e], slot, degree, count, loss, lost, code, new_norm_dst)
             for i in range(delta.ptr[c], delta.ptr[c + 1]):
                 rescale(delta.target[i], slot, degree, count, loss, lost, code, new_norm_dst)

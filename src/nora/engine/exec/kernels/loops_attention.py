@@ -6,6 +6,7 @@ import numpy as np
 
 from nora.engine.exec.kernels.loops import by_slot, jit
 from nora.engine.exec.kernels.prefetch import prefetch, rows_ahead
+from nora.engine.ir.changed_rows import CORRECTION, MOST_MOVED
 
 # Slots of changed rows that count several times begin here, and go down.
 SAMPLED = -3
@@ -22,9 +23,9 @@ def leaky(score, slope):
 @jit
 def neighbours(csr, k, c, slot, delta, into):
     """The sources of `k` after the edit, written to `into`; how many."""
-    in_ptr, in_source, gone = csr.in_ptr, csr.in_source, delta.gone
+    in_ptr, in_end, in_source, gone = csr.in_ptr, csr.in_end, csr.in_source, delta.gone
     n = 0
-    for e in range(in_ptr[k], in_ptr[k + 1]):
+    for e in range(in_ptr[k], in_end[k]):
         if not gone[e] and slot[in_source[e]] != -2:
             into[n] = in_source[e]
             n += 1
@@ -78,7 +79,7 @@ def attend_in_full(here, source, base, new, slope, slot, weight, peak, total, ou
 
 @jit
 def attend_corrected(k, arriving, sources, base, new, slope, softmax, digits, total, out):
-    """One node's sum with some messages exchanged; False where too little of the old sum is left.
+    """One node's sum with some messages exchanged; the share that left it, −1 where too little is left.
 
     `peak` is the largest score of the original softmax and `share` its denominator. Subtracting most of
     a sum would leave rounding errors, so such nodes are left to `attend_in_full`. `total` gets the new
@@ -90,8 +91,10 @@ def attend_corrected(k, arriving, sources, base, new, slope, softmax, digits, to
     whole, peak, share, unit, size = softmax
     heads = alpha_src.shape[1]
     width = y.shape[1] // heads
+    most = 0.0
     for h in range(heads):
         old = share[k, h]
+        taken = 0.0
         rest = old
         mass = 0.0
         for f in range(h * width, (h + 1) * width):
@@ -100,27 +103,29 @@ def attend_corrected(k, arriving, sources, base, new, slope, softmax, digits, to
             j, m = source[s], row[s]
             gone = np.exp(leaky(alpha_src[j, h] + alpha_dst[k, h], slope) - peak[k, h])
             rest -= gone
+            taken += gone
             mass += gone * size[j, h]
             for f in range(h * width, (h + 1) * width):
                 out[f] -= gone * y[j, f]
             if m >= 0:
                 score = leaky(new_alpha_src[m, h] + alpha_dst[k, h], slope) - peak[k, h]
                 if score > 5:
-                    return False
+                    return -1.0
                 come = np.exp(score)
                 rest += come
                 for f in range(h * width, (h + 1) * width):
                     out[f] += come * new_y[m, f]
         if not rest > 0.1 * old:
-            return False
+            return -1.0
+        most = max(most, taken / old)
         total[h] = rest
         left = 0.0
         for f in range(h * width, (h + 1) * width):
             left += unit[f] * abs(out[f])
             out[f] /= rest
         if not left >= digits * mass:
-            return False
-    return True
+            return -1.0
+    return most
 
 
 @jit
@@ -186,6 +191,7 @@ def attend(
     edges_changed,
     digits,
     targets,
+    drift,
     out,
     slot,
 ):
@@ -195,11 +201,11 @@ def attend(
     the whole in-neighbourhood is weighed again. What each row that counts several times would change alone
     is then added. Without weights all rows count once.
     """
-    indptr, ptr, node = csr.in_ptr, frontier.ptr, frontier.node
+    indptr, end, ptr, node = csr.in_ptr, csr.in_end, frontier.ptr, frontier.node
     heads, width = base.alpha_src.shape[1], base.y.shape[1] // base.alpha_src.shape[1]
     longest = np.int64(0)
     for k in node:
-        longest = max(longest, indptr[k + 1] - indptr[k])
+        longest = max(longest, end[k] - indptr[k])
     longest += len(delta.source)
     neighbour = np.empty(longest, dtype=np.int64)
     attention = np.empty((longest, heads), dtype=base.y.dtype)
@@ -211,6 +217,7 @@ def attend(
     arriving, sender, _ = by_slot(frontier.slot, frontier.edge_ptr, len(node), False)
     weighted = len(row_weight) > 0
     several = np.empty(len(source) if weighted else 0, dtype=np.int64)
+    moved, new_moved = drift.moved, drift.new
     for c in range(len(removed.ptr) - 1):
         mark(c, removed, changed, row_weight, delta, slot)
         for t in range(ptr[c], ptr[c + 1]):
@@ -222,7 +229,7 @@ def attend(
                 for at in range(arriving[soon], min(arriving[soon] + 2, arriving[soon + 1])):
                     prefetch(y, source[sender[at]])
             mine = sender[arriving[t] : arriving[t + 1]]
-            degree, extra = indptr[k + 1] - indptr[k], 0
+            degree, extra = end[k] - indptr[k], 0
             if weighted:  # those that count once first, then the others
                 once = 0
                 for s in mine:
@@ -239,17 +246,25 @@ def attend(
             full = turns or edges_changed[t] or 2 * len(mine) >= degree
             if not full:
                 peak[:], total[:] = softmax.peak[k], softmax.share[k]
+                left = 0.0
                 if len(mine) == 0:
                     out[t] = softmax.output[k]
                 else:
-                    full = not attend_corrected(
+                    left = attend_corrected(
                         k, mine, sources, base, new, slope, softmax, digits, total, out[t]
                     )
+                    full = left < 0
+                if len(moved) > 0:
+                    new_moved[t] = moved[k] + CORRECTION + left
+                    full |= new_moved[t] > MOST_MOVED
             if full:
                 n = neighbours(csr, k, c, slot, delta, neighbour)
                 attend_in_full(
                     here, neighbour[:n], base, new, slope, slot, attention, peak, total, out[t]
                 )
+            if len(moved) > 0:
+                new_moved[t] = 0.0 if full else new_moved[t]
+                drift.peak[t], drift.share[t] = peak, total
             if extra == 0 and (own < 0 or turns):
                 continue
             before[:] = out[t]

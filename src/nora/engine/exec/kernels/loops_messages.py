@@ -6,6 +6,7 @@ import numpy as np
 
 from nora.engine.exec.kernels.loops import jit, jit_sums
 from nora.engine.exec.kernels.prefetch import prefetch, prefetch_number, rows_ahead
+from nora.engine.ir.changed_rows import CORRECTION, MOST_MOVED
 
 # Sums that are added to in no order are asked for this many edges ahead.
 EDGES_AHEAD = 32
@@ -141,12 +142,13 @@ def scatter(csr, source, frontier, change, sizes, out, masses):
 
 
 @jit
-def exchange(csr, frontier, base, more, own, digits, rows, masses, out, doubtful):
+def exchange(csr, frontier, base, more, own, digits, drift, rows, masses, out, doubtful):
     """New outputs from the changes of messages, in place: rescaled where `norm_dst` changed.
 
-    `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number; how
-    many of these rows are.
+    `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number, or where
+    what is written back has moved too far; how many of these rows are.
     """
+    moved, new_moved = drift.moved, drift.new
     node, new_norm_dst, norm_dst = frontier.node, frontier.norm_dst, csr.norm_dst
     total, size, unit, plus, whole = base.total, base.size, base.unit, base.plus, base.output
     more_rows = more.rows
@@ -159,7 +161,18 @@ def exchange(csr, frontier, base, more, own, digits, rows, masses, out, doubtful
             prefetch(whole, soon)
             prefetch(size, soon)
             prefetch_number(norm_dst, soon)
-        for scale in range(2):
+        if len(moved) > 0:
+            now = moved[k] + CORRECTION
+            doubtful[t] |= len(own) > 0 and own[t] >= 0
+            for scale in range(2):
+                was, mass = size[k, scale], masses[to, scale]
+                doubtful[t] |= not (np.isfinite(was) and mass <= (MOST_MOVED - now) * was)
+            if not doubtful[t]:
+                for scale in range(2):
+                    if masses[to, scale] > 0:
+                        now = max(now, moved[k] + CORRECTION + masses[to, scale] / size[k, scale])
+                new_moved[t] = now
+        for scale in range(2 if len(moved) == 0 else 0):
             was, mass = size[k, scale], masses[to, scale]
             # What is small beside the sum leaves most of it; only else is the sum itself looked at.
             # Nothing is known of what is beyond all numbers.
@@ -169,6 +182,8 @@ def exchange(csr, frontier, base, more, own, digits, rows, masses, out, doubtful
                 and size_of_sum(total, k, out, to, unit, scale) >= digits * (was + mass)
             )
         unsure += doubtful[t]
+        if doubtful[t]:
+            continue
         factor = out.dtype.type(new_norm_dst[t])
         if new_norm_dst[t] == norm_dst[k]:
             for f in range(width):
@@ -225,7 +240,8 @@ def resum(
 
     Of the rows from `rows[0]` up to `rows[1]`, which `out` has.
     """
-    in_ptr, in_source, in_weight, norm_src = csr.in_ptr, csr.in_source, csr.in_weight, csr.norm_src
+    in_ptr, in_end, in_source, in_weight = csr.in_ptr, csr.in_end, csr.in_source, csr.in_weight
+    norm_src = csr.norm_src
     source, row = sources.source, sources.row
     ptr, node = frontier.ptr, frontier.node
     y, plus = base.y, base.plus
@@ -245,7 +261,7 @@ def resum(
                 continue
             k, to = node[t], t - rows[0]
             out[to] = 0
-            for at in range(in_ptr[k], in_ptr[k + 1]):
+            for at in range(in_ptr[k], in_end[k]):
                 j = in_source[at]
                 s = slot[j]
                 if not delta.gone[at] and (s < 0 or row[s] != -2):

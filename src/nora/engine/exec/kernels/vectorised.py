@@ -13,8 +13,11 @@ from torch import Tensor
 from nora.engine.exec.kernels.row_sampling import sample as sample
 from nora.engine.ir.changed_rows import (
     CANCELLATION_RATIO,
+    CORRECTION,
+    MOST_MOVED,
     Attention,
     ChangedRows,
+    Drift,
     Frontier,
     Sums,
     TargetSlopes,
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
 
 def rescaled(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> tuple[Tensor, Tensor]:
     """Pairs whose degree changes (sorted keys, removed nodes included) and their new `norm_dst`."""
-    indptr, target, edge = edges.by_source
-    owner, position, _ = expanded(indptr, edits.node)
+    _, target, edge = edges.by_source
+    owner, position, _ = edges.out_of(edits.node)
     keys = owner_of(edits.ptr)[owner] * edges.num_nodes + target[position]
     if edges.normalise == "sym" and edges.weight is not None:
         weight = edges.weight[edge[position]].double()
@@ -87,8 +90,8 @@ def expand(
     src_ptr, source, row, scale = sources
     n = edges.num_nodes
     edit = owner_of(src_ptr)
-    indptr, target, _ = edges.by_source
-    owner, position, edge_ptr = expanded(indptr, source)
+    target = edges.by_source[1]
+    owner, position, edge_ptr = edges.out_of(source)
     keys = edit[owner] * n + target[position]
     own = owner_of(also[0]) * n + also[1]
     gone = owner_of(edits.ptr) * n + edits.node
@@ -139,17 +142,25 @@ def propagate(
     plus: ChangedRows,
     delta: EdgeDelta,
     then: Then | None = None,
+    drift: Drift | None = None,
 ) -> tuple[Tensor, ...]:
     """See `Backend.propagate`."""
-    out, doubtful = _corrected(edges, frontier, base, rows, plus)
+    out, doubtful = _corrected(edges, frontier, base, rows, plus, drift)
     doubtful |= edges_changed
+    if drift is not None:
+        drift.new[doubtful] = 0
     if bool(doubtful.any()):
         _resum(edges, sources, frontier, doubtful, base, rows, plus, delta, out)
     return (out,) if then is None else then(out)
 
 
 def _corrected(
-    edges: Edges, frontier: Frontier, base: Sums, rows: ChangedRows, plus: ChangedRows
+    edges: Edges,
+    frontier: Frontier,
+    base: Sums,
+    rows: ChangedRows,
+    plus: ChangedRows,
+    drift: Drift | None,
 ) -> tuple[Tensor, Tensor]:
     """Corrected sums of the reached rows `[T, F]`, and which of them are doubtful `[T]`."""
     y = base.y
@@ -164,6 +175,8 @@ def _corrected(
             torch.arange(len(owner), device=y.device) - frontier.edge_ptr[owner] + first[owner]
         )
         change = change * edges.weight_by_source[position[arrives]].to(y.dtype).unsqueeze(-1)
+    if drift is not None:
+        return _moved(frontier, base, change, arrives, plus, drift)
     total = base.total[frontier.node].index_add_(0, frontier.slot[arrives], change)
     size = base.size[frontier.node].index_add_(
         0, frontier.slot[arrives], change.abs() @ base.unit.t()
@@ -176,6 +189,26 @@ def _corrected(
     if len(plus):
         out.index_add_(0, frontier.also, plus.rows - base.plus[plus.node])
     return out, doubtful
+
+
+def _moved(
+    frontier: Frontier,
+    base: Sums,
+    change: Tensor,
+    arrives: Tensor,
+    plus: ChangedRows,
+    drift: Drift,
+) -> tuple[Tensor, Tensor]:
+    """The same where rows are written back: without `base.total`, and with what they have moved."""
+    node, slot = frontier.node, frontier.slot[arrives]
+    size = base.size[node]
+    mass = torch.zeros_like(size).index_add_(0, slot, change.abs() @ base.unit.t())
+    share = torch.where(mass == 0, 0, mass / size).amax(dim=1).double()
+    drift.new[:] = drift.moved[node] + CORRECTION + share
+    doubtful = ~((drift.new <= MOST_MOVED) & size.isfinite().all(dim=1))
+    doubtful[frontier.also[: len(plus)]] = True
+    sums = change.new_zeros(len(node), change.size(1)).index_add_(0, slot, change)
+    return base.output[node] + sums * frontier.norm_dst.to(sums.dtype).unsqueeze(-1), doubtful
 
 
 def _resum(
@@ -192,8 +225,8 @@ def _resum(
     """Sum the doubtful rows of `out` over what is left of their neighbours, and those that came."""
     n, which = edges.num_nodes, doubtful.nonzero().flatten()
     node, edit = frontier.node[which], owner_of(frontier.ptr)[which]
-    indptr, sender, edge = edges.by_target
-    owner, position, _ = expanded(indptr, node)
+    _, sender, edge = edges.by_target
+    owner, position, _ = edges.into(node)
     key = owner_of(sources[0]) * n + frontier.source
     at, there = find_unsorted(key, edit[owner] * n + sender[position])
     stays = ~there
@@ -281,6 +314,7 @@ def attend(
     delta: EdgeDelta,
     edges_changed: Tensor,
     target_slopes: TargetSlopes | None = None,
+    drift: Drift | None = None,
 ) -> Tensor:
     """See `Backend.attend`; here every reached neighbourhood is weighed again.
 
@@ -289,8 +323,8 @@ def attend(
     """
     n = edges.num_nodes
     edit = owner_of(frontier.ptr)
-    indptr, source, _ = edges.by_target
-    owner, position, _ = expanded(indptr, frontier.node)
+    source = edges.by_target[1]
+    owner, position, _ = edges.into(frontier.node)
     key = edit[owner] * n + source[position]
     stays = ~torch.isin(key, owner_of(edits.ptr) * n + edits.node)
     stays &= ~is_removed_edge(delta, edit[owner], position)
@@ -311,6 +345,8 @@ def attend(
     alpha_dst = rows_at(here, base.alpha_dst, alpha_dst_rows)
     alpha_src, messages = rows_at(key, base.alpha_src, alpha_src_rows), rows_at(key, base.y, y_rows)
     out, peak, share = weigh(alpha_src + alpha_dst[owner], messages, owner, len(here), base.slope)
+    if drift is not None:
+        drift.peak[:], drift.share[:] = peak, share
     if changed.weight is None:
         return out
     row_weight = (changed.weight != 1).nonzero().flatten()
