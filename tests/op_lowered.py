@@ -16,6 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from by_hand import without
+from edge_samples import EdgeSample, flat, graphs, rows_of
+from nora.engine.edit_support import cannot_lose
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels import vectorised
 from nora.engine.ir.changed_rows import ChangedRows
@@ -232,6 +235,82 @@ def _after(base: Tensor, changed: ChangedRows, at: int) -> Tensor:
     if span.stop > span.start:
         rows[changed.node[span]] = changed.rows[span]
     return rows
+
+
+class OnEdges(nn.Module):
+    """A sample between nodes and edges; gives a row of numbers per node."""
+
+    def __init__(self, sample: EdgeSample) -> None:
+        super().__init__()
+        self.sample = sample
+
+    def forward(self, data: Data) -> Tensor:
+        found = flat(self.sample.function(data.x, data.edge_index))
+        return found if found.is_floating_point() else found.double()
+
+
+@torch.no_grad()
+def lowered_on_edges(sample: EdgeSample, graph: str, dim: int, dtype: torch.dtype) -> list[Rows]:
+    """The rows after edits by the engine's program, and by the sample's oracle.
+
+    The edits are: none, every node, two nodes, and each of a few edges removed, and features replaced.
+
+    Raises:
+        UnsupportedError: The engine refuses the operation, or every removal of a node.
+    """
+    n, edges = graphs()[graph]
+    data = Data(x=rows_of(n, dim, dtype), edge_index=edges)
+
+    def truth(x: Tensor, edges: Tensor) -> Tensor:
+        return flat(sample.oracle(x.double(), edges)).double()
+
+    model = OnEdges(sample)
+    problem = build_problem(model, data, NodeRegression(), forward=lambda model, data: model(data))
+    engine = Engine.prepare(problem, vectorised)
+    found = [Rows(engine.program.output.base_rows(), truth(data.x, edges))]
+    found.append(Rows(model(data), found[0].truth))  # stand-ins do as the oracle says
+
+    def after(edit: EditBatch, left: list[int], whole: Tensor) -> None:
+        changed = _run(engine, edit)
+        found.append(Rows(_after(engine.program.output.base_rows(), changed, 0)[left], whole))
+
+    answered = 0
+    for group in [*([node] for node in range(n)), [0, n - 1]]:
+        edit = EditBatch.of(torch.tensor(group))
+        if not bool(engine.program.guards.broken(edit).any()):  # that would be a full pass
+            cut, left = without(data, group)
+            after(edit, left.tolist(), truth(cut.x, cut.edge_index))
+            answered += 1
+    if not answered:
+        raise UnsupportedError("every edit needs a full pass")
+    if not cannot_lose(engine.program):
+        for edge in range(min(4, edges.size(1))):
+            stay = torch.arange(edges.size(1)) != edge
+            edit = EditBatch.remove_edges(torch.tensor([0, 1]), torch.tensor([edge]))
+            after(edit, list(range(n)), truth(data.x, edges[:, stay]))
+    if None in engine.program.features:
+        x = data.x.clone()
+        x[1] = x[-1]
+        edit = EditBatch.of(features={None: (torch.tensor([1]), x[1:2])})
+        after(edit, list(range(n)), truth(x, edges))
+    return found
+
+
+def edge_outcome(sample: EdgeSample, graph: str, dim: int, dtype: torch.dtype) -> str:
+    """The letter of `outcome` for a variant of a sample between nodes and edges."""
+    close = {torch.double: 1e-9, torch.float: 1e-4, torch.bfloat16: 5e-2}.get(dtype, 0.0)
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        warnings.simplefilter("ignore")
+        try:
+            found = lowered_on_edges(sample, graph, dim, dtype)
+        except UnsupportedError as reason:
+            return "E" if "the lowering of" in str(reason) else "R"
+    good = all(
+        rows.program.shape == rows.truth.shape
+        and torch.allclose(rows.program.double(), rows.truth, rtol=close, atol=close)
+        for rows in found
+    )
+    return "F" if good else "W"
 
 
 def lowerings() -> set[str]:

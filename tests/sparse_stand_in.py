@@ -304,19 +304,22 @@ def scatter_add(src, index, dim=-1, out=None, dim_size=None):
 
 
 def _kernel(src, index, dim, dim_size, reduce):
+    """The reduced groups, and where each extremum stands; the size of the axis in a group without rows."""
     size = int(index.max()) + 1 if dim_size is None else dim_size
     src, index = src.movedim(dim, 0), broadcast(index, src, dim).movedim(dim, 0)
     index = index if index.dim() == 1 else index.flatten(1)[:, 0]
-    made = []
+    made = src.new_full((size, *src.shape[1:]), float(reduce == "prod"))
+    place = torch.full_like(made, len(src), dtype=torch.long)
     for group in range(size):
-        rows = src[(index == group).nonzero().flatten()]
-        made.append(getattr(rows, reduce)(0) if len(rows) else src.new_zeros(src.shape[1:]))
-    return torch.stack(made).movedim(0, dim)
+        at = (index == group).nonzero().flatten()
+        if len(at):
+            made[group] = getattr(src[at], reduce)(0)
+            place[group] = at[(src[at] == made[group]).long().argmax(0)]
+    return made.movedim(0, dim), place.movedim(0, dim)
 
 
 def scatter_mul(src, index, dim=-1, out=None, dim_size=None):
-    made = _kernel(src, index, dim, dim_size, "prod")
-    return made
+    return _kernel(src, index, dim, dim_size, "prod")[0]
 
 
 def scatter_mean(src, index, dim=-1, out=None, dim_size=None):
@@ -327,11 +330,11 @@ def scatter_mean(src, index, dim=-1, out=None, dim_size=None):
 
 
 def scatter_min(src, index, dim=-1, out=None, dim_size=None):
-    return _kernel(src, index, dim, dim_size, "amin"), index
+    return _kernel(src, index, dim, dim_size, "amin")
 
 
 def scatter_max(src, index, dim=-1, out=None, dim_size=None):
-    return _kernel(src, index, dim, dim_size, "amax"), index
+    return _kernel(src, index, dim, dim_size, "amax")
 
 
 def scatter(src, index, dim=-1, out=None, dim_size=None, reduce="sum"):

@@ -18,10 +18,19 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
+from edge_samples import (
+    SAMPLES,
+    EdgeSample,
+    adjacency,
+    around,
+    per_row,
+    torch_scatter,
+    variants,
+)  # fmt: skip
 from nora.engine.lower import lower_program
 from nora.engine.lower.lowerings import LOWERINGS, Lowering
 from nora.engine.unsupported import UnsupportedError
-from op_lowered import lowered, lowerings, outcome
+from op_lowered import edge_outcome, lowered, lowered_on_edges, lowerings, outcome
 from op_samples import Case, cases
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "op_coverage.json"
@@ -91,6 +100,58 @@ def test_a_wrong_lowering_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(LOWERINGS, "cumsum", Lowering(each_row_by_itself))
     assert "W" in {outcome(case) for case in found}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_an_operation_between_nodes_and_edges_is_followed_as_its_oracle_says(name: str) -> None:
+    sample = SAMPLES[name]
+    found = {variant: edge_outcome(sample, *variant) for variant in variants(sample)}
+    assert set(found.values()) == {"F"}, found
+
+
+def _largest_places(x: Tensor, edges: Tensor) -> Tensor:
+    return torch_scatter.scatter_max(x[edges[0]], edges[1], 0, dim_size=len(x))[1].to(x.dtype)
+
+
+def _read_noise(x: Tensor, edges: Tensor) -> Tensor:
+    torch.manual_seed(0)
+    return around(x, edges) + torch.randn_like(x)
+
+
+def _read_pointers(x: Tensor, edges: Tensor) -> Tensor:
+    return x * per_row(adjacency(x, edges).csr()[0][1:], x)
+
+
+def _counted_mask(x: Tensor, edges: Tensor) -> Tensor:
+    y = around(x, edges)
+    return y / (1 + len(y[y[:, 0] > 0]))
+
+
+def _sizes_by_values(x: Tensor, edges: Tensor) -> Tensor:
+    return around(x, edges) * per_row(torch.bincount(edges[1], minlength=99)[: len(x)], x)
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (_largest_places, "positions of edges"),
+        (_read_noise, "draws random numbers"),
+        (_read_pointers, "pointers of a compressed sparse matrix"),
+        (_counted_mask, "mask"),
+        (_sizes_by_values, "bincount"),
+    ],
+)
+def test_what_depends_on_positions_chance_or_values_is_refused(function: Any, why: str) -> None:
+    with pytest.raises(UnsupportedError, match=why):
+        lowered_on_edges(EdgeSample(function, function), "mixed", 2, torch.double)
+
+
+def test_a_wrong_result_between_nodes_and_edges_is_found() -> None:
+    sample = SAMPLES["torch_scatter max"]
+    variant = ("mixed", 2, torch.double)
+    assert edge_outcome(sample, *variant) == "F"
+    wrong = EdgeSample(sample.function, SAMPLES["torch_scatter min"].oracle)
+    assert edge_outcome(wrong, *variant) == "W"
 
 
 def _on_rows(function: Any, *arguments: Any) -> Case:

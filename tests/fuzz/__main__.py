@@ -29,7 +29,9 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="stop after this long")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds for one trial")
-    parser.add_argument("--kind", choices=("data", "hetero", "all", "branches"), default="all")
+    parser.add_argument(
+        "--kind", choices=("data", "hetero", "all", "branches", "edges"), default="all"
+    )
     parser.add_argument("--out", type=Path, help="a JSON file with counts, versions and failures")
     parser.add_argument("--outcomes", type=Path, help="a JSON file with the outcome of every seed")
     parser.add_argument(

@@ -79,24 +79,46 @@ def run(seed: int) -> Outcome:
                 model.double()(data)  # what it caches is there already
     else:
         model = Branching(BRANCHES[name], LAYERS[layer])
-    model = model.double().eval()
+    accepted = not keeps or KEEPS[name]
+    asked(question, model.double().eval(), data, outcome, dice, accepted)
+    outcome.seconds = time.monotonic() - start
+    return outcome
+
+
+def asked(
+    question: str,
+    model: Any,
+    data: Any,
+    outcome: Outcome,
+    dice: random.Random,
+    accepted: bool = True,
+) -> None:
+    """Ask a question, and put answers, refusals and fallbacks into the outcome.
+
+    Args:
+        question: One of `QUESTIONS`.
+        model: In evaluation mode.
+        data: The graph.
+        outcome: Takes what becomes of it.
+        dice: Where choices come from.
+        accepted: Whether the model must be answered; else it must be refused.
+    """
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             _ask(question, model, data, outcome, dice)
-        if any(str(one.message).startswith(FALLBACK) for one in caught):
-            outcome.worsen("fallback", str(caught[0].message)[:160])
+        fell = [str(one.message) for one in caught if str(one.message).startswith(FALLBACK)]
+        if fell:
+            outcome.worsen("crash" if "the lowering of" in fell[0] else "fallback", fell[0][:160])
     except ValueError as error:
         outcome.worsen("refused", f"{question}: {error}"[:160])
-        if not keeps or KEEPS[name]:
-            outcome.worsen("crash", f"{name} is refused: {error}"[:200])
+        if accepted:
+            outcome.worsen("crash", f"{outcome.pieces[0]} is refused: {error}"[:200])
     except Exception as error:  # whatever it is, it should not be
         outcome.worsen("crash", f"{question}: {type(error).__name__}: {error}"[:200])
     else:
-        if keeps and not KEEPS[name]:
-            outcome.worsen("wrong", f"{name} is accepted")
-    outcome.seconds = time.monotonic() - start
-    return outcome
+        if not accepted:
+            outcome.worsen("wrong", f"{outcome.pieces[0]} is accepted")
 
 
 def _ask(question: str, model: Any, data: Any, outcome: Outcome, dice: random.Random) -> None:

@@ -19,9 +19,10 @@ CONTEXT = multiprocessing.get_context("spawn")
 def tried(seed: int, kind: str) -> Record:
     """The record of one trial."""
     # Takes seconds: in the worker, not in the process that hands out seeds.
-    from fuzz import branching, trial
+    from fuzz import branching, edge_pieces, trial
 
-    return (branching.run(seed) if kind == "branches" else trial.run(seed, kind)).record()
+    own = {"branches": branching.run, "edges": edge_pieces.run}
+    return (own[kind](seed) if kind in own else trial.run(seed, kind)).record()
 
 
 def work(pipe: Connection, kind: str, trial: Trial) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch_geometric.nn import conv as convolutions
 
 import nora
-from fuzz import grammar, graphs, oracle
+from fuzz import edge_pieces, grammar, graphs, oracle
 from fuzz.layers import EXCLUDED, EXPLICIT, GENERIC
 from fuzz.oracle import Oracle
 from fuzz.pool import outcomes
@@ -33,6 +33,11 @@ def test_no_number_is_wrong_and_nothing_crashes(chunk: int) -> None:
     assert not bad, "\n".join(
         f"python -m fuzz.shrink {one.seed} all: {one.category}: {one.detail}" for one in bad
     )
+
+
+def test_operations_between_nodes_and_edges_are_followed_in_every_question() -> None:
+    found = [edge_pieces.run(seed) for seed in range(8)]
+    assert [one.category for one in found] == ["equal"] * 8, [one.detail for one in found]
 
 
 def test_every_convolution_of_pyg_is_tried_or_left_out_for_a_reason() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -50,6 +51,8 @@ def along_one_axis(builder: Builder, op: AlignedOp) -> None:
     if layout.axis in padded or others:
         on_everything(builder, op)
         return
+    if len(op.shapes[0]) < size and layout.axis is not None:  # without the axis that is reduced
+        layout = replace(layout, axis=layout.axis - (min(padded) < layout.axis))
     builder.apply(op, layout)
 
 
@@ -189,14 +192,5 @@ def put_along_one_axis(builder: Builder, op: AlignedOp) -> None:
     for key in ("self", "src"):
         found = builder[op.args[key]]
         if not isinstance(found, Tracked | Uniform) and found.dim():
-            at = (
-                layout.axis
-                if key == "self"
-                else (layout.axis or 0) - (op.name == "select_scatter" and dim < (layout.axis or 0))
-            )
-            if found.size(at or 0) != 1:
-                builder.unsupported(
-                    "meets a tensor of the model's own that has a row for every node"
-                )
-            builder.unsupported("writes into a tensor that does not depend on the graph")
+            builder.unsupported("writes a tensor of the model's own, or into one")
     builder.apply(op, layout, ids=ids.pop())
