@@ -48,7 +48,7 @@ class TestText:
     def test_columns_may_stand_in_any_order_and_others_are_noted(self, write: Write) -> None:
         reading = read_graph(write("e.csv", "since,to,from\n2001,b,a\n1999,c,b\n"), directed=True)
         assert pairs(reading) == {("a", "b"), ("b", "c")}
-        assert "e.csv that are not used: since" in reading.notes
+        assert "e.csv that are not used: since" in "\n".join(reading.notes)
 
     def test_a_nameless_index_column_is_no_end(self, write: Write) -> None:
         reading = read_graph(write("e.csv", ",source,target\n0,a,b\n1,b,c\n"))
@@ -268,7 +268,7 @@ class TestNamedColumns:
         reading = read_graph(write("e.csv", self.TEXT), directed=True, **named)
         assert weights(reading) == {("a", "b"): 2.0, ("b", "c"): 0.5}
         assert reading.dataset.edge_type_names == ("kennt", "mag")
-        assert "e.csv that are not used: Nr" in reading.notes
+        assert "e.csv that are not used: Nr" in "\n".join(reading.notes)
 
     def test_frames_too_and_names_go_before_the_usual_ones(self) -> None:
         frame = pd.DataFrame({"source": [9, 9], "target": [8, 7], "a": ["x", "y"], "b": ["y", "z"]})

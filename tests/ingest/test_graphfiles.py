@@ -149,7 +149,7 @@ class TestNetworkX:
         for key in ("x", "edge_index", "edge_weight", "y"):
             assert torch.equal(found.dataset.data[key], file.dataset.data[key]), key
         assert found.feature_names == ("age",)
-        assert "that are not used: pos" in found.notes
+        assert "that are not used: pos" in "\n".join(found.notes)
 
     def test_ids_that_are_written_alike_are_refused(self) -> None:
         with pytest.raises(ValueError, match=r"graph has several nodes.*written '1'"):

@@ -173,7 +173,7 @@ def test_what_a_processed_file_holds_is_used_or_told(tmp_path: Path) -> None:
     found = read_graph(tmp_path, directed=True)
     assert found.dataset.data.edge_weight.tolist() == [0.5, 2.0, 1.0]
     told = "not used: edge_attr, y (y is not"
-    assert told in found.notes
+    assert told in "\n".join(found.notes)
     torch.save(stored | {"edge_weight": torch.ones(3, 2)}, tmp_path / "data.pt")
     with pytest.raises(ValueError, match=r"edge_weight is \[3, 2\], expected one number"):
         read_graph(tmp_path)

@@ -98,7 +98,7 @@ class TestLabels:
             "'camp' of l.csv is taken as the label",
         } <= set(notes)
         notes = read_graph(edges, labels=write("l.csv", "a,x\nb,y\n")).notes
-        assert "column 2 is taken as the label" in notes
+        assert "column 2 is taken as the label" in "\n".join(notes)
         notes = read_graph(edges, labels=write("l.csv", "id,label\na,x\nb,y\n")).notes
         assert not any("taken as" in note for note in notes)
 
@@ -127,7 +127,7 @@ class TestFeatures:
         torch.testing.assert_close(x[:, 0].std(correction=0), torch.tensor(1.0))
         assert x[:, 0].argsort().tolist() == [0, 1, 2, 3]
         assert x[:, 1].tolist() == [0, 1, 0, 1]
-        assert "numbers was standardised (mean 0, deviation 1)" in reading.notes
+        assert "numbers was standardised (mean 0, deviation 1)" in "\n".join(reading.notes)
 
     def test_words_become_0_1_features_and_blank_none_of_them(
         self, edges: Path, write: Write
@@ -140,7 +140,7 @@ class TestFeatures:
         reading = read_graph(edges, features=write("f.csv", "id,age,vip\na,10,1\nb,,0\nc,30,NA\n"))
         x = reading.dataset.data.x
         assert x.tolist() == [[-1, 1], [0, 0], [1, 0.5], [0, 0.5]]
-        assert "2 blank cells of f.csv were filled" in reading.notes
+        assert "2 blank cells of f.csv were filled" in "\n".join(reading.notes)
         assert any("1 node has no row in f.csv" in note for note in reading.notes)
 
     def test_a_node_with_features_alone_is_part_of_the_graph(
@@ -151,7 +151,7 @@ class TestFeatures:
         reading = read_graph(edges, features, labels)
         assert reading.dataset.node_names == ("a", "b", "c", "d", "hermit")
         assert reading.dataset.data.y.tolist() == [1, -1, -1, -1, 0]
-        assert "f.csv has no edge (e.g. 'hermit')" in reading.notes
+        assert "f.csv has no edge (e.g. 'hermit')" in "\n".join(reading.notes)
 
     def test_parquet_features_keep_their_numbers(self, edges: Path, tmp_path: Path) -> None:
         frame = pd.DataFrame({"id": list("abcd"), "share": [0.1, 0.2, None, 0.9]})
@@ -219,7 +219,7 @@ class TestFeatures:
     ) -> None:
         reading = read_graph(edges, write("f.csv", "id,age,old\na,1,\nb,2,NA\nc,3,\nd,4,\n"))
         assert reading.feature_names == ("age",)
-        assert "column 'old' of f.csv is blank" in reading.notes
+        assert "column 'old' of f.csv is blank" in "\n".join(reading.notes)
         assert not any("filled" in note for note in reading.notes)
         with pytest.raises(ValueError, match=r"f\.csv has no column of features"):
             read_graph(edges, write("f.csv", "id,old\na,\nb,\n"))
@@ -231,7 +231,7 @@ class TestFeatures:
         expected = (days - days.mean()) / days.std(correction=0)
         torch.testing.assert_close(reading.dataset.data.x[:3, 0], expected)
         assert reading.dataset.data.x[3, 0] == 0
-        assert "1 column of dates was turned" in reading.notes
+        assert "1 column of dates was turned" in "\n".join(reading.notes)
 
     def test_a_column_can_be_named_as_the_label(self, edges: Path, write: Write) -> None:
         features = write("f.csv", "id,age,party\na,1,x\nb,2,y\nc,3,x\nd,4,y\n")
