@@ -226,3 +226,35 @@ def test_python_that_reads_a_stored_number_of_nodes_is_answered_right(forward) -
             less = Data(x=data.x[keep], edge_index=edges, num_nodes=199)
             truth = float((forward(model, less).softmax(-1) - before[keep]).abs().sum())
             assert float(found.scores[node]) == pytest.approx(truth, rel=1e-9, abs=1e-10)
+
+
+@torch.jit.script
+def _as_many(rows: Tensor) -> Tensor:
+    """Ones in place of zeros for more than so many rows."""
+    count = rows.size(0)
+    return torch.ones(1, dtype=torch.double) * (1 if count > 150 else 0)
+
+
+class Scripted(nn.Module):
+    """A branch that Python does not see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = SAGEConv(FEATURES, CLASSES)
+
+    def forward(self, data: Data) -> Tensor:
+        few = data.edge_index[:, data.edge_type == RELATIONS - 1]
+        return self.conv(data.x, data.edge_index) + _as_many(data.x) + _as_many(few.t())
+
+
+def test_sizes_that_torch_script_reads_fall_back_with_the_line() -> None:
+    with pytest.warns(RuntimeWarning, match=r"TorchScript at test_guards\.py:\d+.*reads sizes"):
+        nora.influence(
+            Scripted().double().eval(),
+            holders_graph(),
+            "exact",
+            nodes=[3],
+            forward=call,
+            progress=False,
+        )
+    assert float(_as_many(torch.ones(200, 1))) == 1.0  # scripts are called as before

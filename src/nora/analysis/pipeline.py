@@ -37,6 +37,7 @@ from nora.questions.each import effects_of_each
 from nora.questions.influence import bind_options
 from nora.questions.refine import refined
 from nora.questions.session import Session
+from nora.results.effect import Effect
 from nora.results.exactness import method_name
 from nora.results.influence import Influence
 from nora.results.stability import Stability
@@ -107,8 +108,7 @@ def analyse(
     log.note(*read.notes, *_about_counted(read.dataset, task, counted))
     many = training.repeats * len(choices)
     _foresee(read, choices[0], training.epochs, execution.memory, many, log)
-    run = _train(read, choices[0], task, training, log)
-    run = replace(run, inputs=inputs)
+    run = replace(_train(read, choices[0], task, training, log), inputs=inputs)
     trust = _assess(run, log)
     session = run.session(targets=counted)
     room, scores, others = _ask(session, asking, execution.memory, log)
@@ -117,18 +117,14 @@ def analyse(
         method = (asking.method, room)
         first = First(run, trust, scores, read.dataset, counted)
         stability = _repeat(first, choices, training, asking.top, method, log)
-    with log.stages.shown("effects", min(asking.top, len(scores))) as advance:
-        effects = []
-        for effect in effects_of_each(session, scores.top(asking.top)["node"].tolist()):
-            effects.append(effect)
-            advance(1)
+    effects = _effects(session, scores, asking.top, log)
     found = Analysis(
         graph=graph,
         run=run,
         session=session,
         scores=scores,
         others=others,
-        effects=tuple(effects),
+        effects=effects,
         trust=trust,
         stability=stability,
         notes=tuple(log.notes),
@@ -179,6 +175,16 @@ class _Log:
             warnings.warn(one.message, one.category, stacklevel=3)
             if issubclass(one.category, UserWarning) and str(one.message) not in self.cautions:
                 self.cautions.append(str(one.message))
+
+
+def _effects(session: Session, scores: Influence, top: int, log: _Log) -> tuple[Effect, ...]:
+    """What the removal of each of the most influential nodes changes."""
+    found = []
+    with log.stages.shown("effects", min(top, len(scores))) as advance:
+        for effect in effects_of_each(session, scores.top(top)["node"].tolist()):
+            found.append(effect)
+            advance(1)
+    return tuple(found)
 
 
 def _read(

@@ -296,7 +296,7 @@ def relabelled(
 ) -> tuple[Data | HeteroData, Tensor]:
     """The graph with its nodes numbered otherwise, and the old global id of each node.
 
-    The order of the edges stays.
+    All nodes of a type are on one cycle: no group of them keeps its ids. The order of the edges stays.
 
     Args:
         data: The graph.
@@ -309,8 +309,9 @@ def relabelled(
     parts, passed = [], 0
     for kind, count in node_counts(data).items():
         stay = count // 2 if second_half else 0
-        moving = stay + torch.randperm(count - stay, generator=random)
-        rows[kind] = torch.cat([torch.arange(stay), moving])
+        order = stay + torch.randperm(count - stay, generator=random)
+        rows[kind] = torch.arange(count)
+        rows[kind][order] = order.roll(1)
         ids[kind] = rows[kind].argsort()
         parts.append(rows[kind] + passed)
         passed += count

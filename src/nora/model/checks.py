@@ -66,9 +66,10 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
                 RuntimeWarning,
             )
             problem = replace(problem, by_id=True)
-        _check_rows(problem, reading.read_by(first))
-        _check_precomputed(problem, reading.read_by(first))
-        if not reading.reads_edges(first) and _ignores_graph(problem):
+        read = {source.name for source in reading.behind_output}
+        _check_rows(problem, read)
+        _check_precomputed(problem, read)
+        if not reading.reads_edges and _ignores_graph(problem):
             raise ValueError(
                 f"the model {type(problem.model).__name__} does not read the edges of this graph: without "
                 "any of them it predicts the same, and every influence would be 0. Structure that was "

@@ -38,7 +38,9 @@ def watched(problem: Problem) -> tuple[Any, InputWatcher]:
     def call(model: nn.Module, data: Any) -> Any:
         made.append(InputWatcher(data, model))
         with made[0]:
-            return problem.call(model, data)
+            found = problem.call(model, data)
+        made[0].finish(found)
+        return found
 
     given = problem.asked(problem.data, problem.task)
     plain = with_plain_edges(given)
@@ -187,7 +189,8 @@ def _follows_from_edges(problem: Problem, tensor: Tensor) -> bool:
     n = problem.num_nodes
     if not isinstance(problem.data, Data) or tensor.layout != torch.strided or tensor.numel() != n:
         return False
-    return Structure(problem.edge_index.cpu(), n).among(tensor.detach().flatten().cpu()) is not None
+    structure, values = Structure(problem.edge_index.cpu(), n), tensor.detach().flatten().cpu()
+    return structure.are_degrees(values) or structure.among(values) is not None
 
 
 def _is_edge_like(source: PassInput) -> bool:

@@ -90,7 +90,6 @@ class InputWatcher(TorchDispatchMode):
     Attributes:
         sources: Every tensor from before the pass that was read, but parameters.
         uses: Where sources were used as node ids.
-        numbers: Where the pass met a tensor from elsewhere that may hold node ids.
         picked: Where rows of nodes are picked by numbers in the code.
         rows: Where it met another tensor from outside of the graph with rows or pairs of nodes.
     """
@@ -99,7 +98,6 @@ class InputWatcher(TorchDispatchMode):
         super().__init__()
         self.sources: list[PassInput] = []
         self.uses: list[Use] = []
-        self.numbers: list[Line] = []
         self.picked: list[Line] = []
         self.rows: list[Line] = []
         # With several types, sizes of small ones say little: other things are as many.
@@ -108,6 +106,9 @@ class InputWatcher(TorchDispatchMode):
         # Of every tensor, what it was made of and where its entries come from: bits of sources.
         self._known: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self._storages: dict[int, int] = {}
+        # Of memory that was written to, what was written: every view of it is made of that, too.
+        self._written: dict[int, int] = {}
+        self._output_made_of = 0
         for parameter in model.parameters():
             self._known[parameter] = (0, 0)
         for name, tensor, edges in _tensors(data):
@@ -115,22 +116,30 @@ class InputWatcher(TorchDispatchMode):
         # Bits of the graph's own tensors.
         self._graph = (1 << len(self.sources)) - 1
 
-    def reads_edges(self, output: Any) -> bool:
-        """Whether an output was made of any of the graph's edge sets."""
-        made = self._made(output)
-        return any(source.edges and made >> at & 1 for at, source in enumerate(self.sources))
-
-    def read_by(self, output: Any) -> set[str]:
-        """Names of the graph's tensors that an output was made of."""
-        made = self._made(output)
-        return {source.name for at, source in enumerate(self.sources) if made >> at & 1}
-
-    def _made(self, output: Any) -> int:
-        made = 0
+    def finish(self, output: Any) -> None:
+        """Take note of what the pass has returned."""
         for leaf in tree_iter(output):
             if isinstance(leaf, Tensor):
-                made |= self._of(leaf)[0]
-        return made
+                self._output_made_of |= self._of(leaf)[0]
+
+    @property
+    def behind_output(self) -> list[PassInput]:
+        """What the output was made of."""
+        return [one for at, one in enumerate(self.sources) if self._output_made_of >> at & 1]
+
+    @property
+    def reads_edges(self) -> bool:
+        """Whether the output was made of any of the graph's edge sets."""
+        return any(source.edges for source in self.behind_output)
+
+    @property
+    def numbers(self) -> list[Line]:
+        """Where a tensor from elsewhere that the output was made of may hold node ids."""
+        return [
+            source.line
+            for source in self.behind_output
+            if source.line is not None and _may_hold_ids(source.tensor)
+        ]
 
     def _enter(self, source: PassInput) -> tuple[int, int]:
         bit = 1 << len(self.sources)
@@ -138,17 +147,18 @@ class InputWatcher(TorchDispatchMode):
         self._known[source.tensor] = (bit, bit)
         if source.line is not None:
             self._note_foreign(source.tensor, source.line)
-        if source.tensor.layout == torch.strided and source.tensor.numel():
-            self._storages.setdefault(source.tensor.untyped_storage()._cdata, bit)
+        if memory := _memory_of(source.tensor):
+            self._storages.setdefault(memory, bit)
         return bit, bit
 
     def _of(self, tensor: Tensor) -> tuple[int, int]:
         """What a tensor was made of; one that is not known yet was there before the pass."""
         found = self._known.get(tensor)
+        memory = _memory_of(tensor)
         if found is not None:
-            return found
-        if tensor.layout == torch.strided and tensor.numel():
-            bit = self._storages.get(tensor.untyped_storage()._cdata)
+            return found[0] | self._written.get(memory, 0), found[1]
+        if memory:
+            bit = self._storages.get(memory)
             if bit is not None:  # another handle on the same tensor
                 self._known[tensor] = (bit, bit)
                 return bit, bit
@@ -180,16 +190,24 @@ class InputWatcher(TorchDispatchMode):
                 # One that was written to is made of what it was, too; sorting gives entries, then places.
                 same = entries if at == 0 or func.is_view else 0
                 self._known[leaf] = (made | self._known.get(leaf, (0, 0))[0], same)
+                self._note_memory(leaf, made, func._schema.is_mutable, given)
+            else:
+                self._output_made_of |= made  # what Python reads may decide on anything
         return out
 
+    def _note_memory(self, new: Tensor, made: int, mutable: bool, given: list[Tensor]) -> None:
+        """Note what was written to the memory of a result, or that it is new memory."""
+        memory = _memory_of(new)
+        if memory and mutable:
+            self._written[memory] = self._written.get(memory, 0) | made
+        elif memory and all(_memory_of(one) != memory for one in given):
+            self._written.pop(memory, None)
+
     def _note_foreign(self, tensor: Tensor, line: Line) -> None:
-        """Note a tensor from elsewhere that may hold node ids, or rows or pairs of nodes."""
-        whole = (
-            not (tensor.is_floating_point() or tensor.is_complex()) and tensor.dtype != torch.bool
-        )
-        if whole and tensor.dim() and tensor.layout == torch.strided and tensor.numel():
-            self.numbers.append(line)
-        elif tensor.layout != torch.strided or any(n in self._counts for n in tensor.shape):
+        """Note a tensor from elsewhere with rows or pairs of nodes."""
+        if _may_hold_ids(tensor):
+            return
+        if tensor.layout != torch.strided or any(n in self._counts for n in tensor.shape):
             self.rows.append(line)
 
     def _picks_by_number(self, tensor: Tensor, dim: int = 0, *numbers: int | None) -> None:
@@ -239,10 +257,23 @@ class InputWatcher(TorchDispatchMode):
                 self.uses.append(Use(source, current_line(), writes))
 
 
+def _may_hold_ids(tensor: Tensor) -> bool:
+    """Whether a tensor holds whole numbers."""
+    whole = not (tensor.is_floating_point() or tensor.is_complex()) and tensor.dtype != torch.bool
+    return whole and tensor.dim() > 0 and tensor.layout == torch.strided and bool(tensor.numel())
+
+
+def _memory_of(tensor: Tensor) -> int:
+    """What stands for the memory of a tensor, which its views share; 0 where there is none."""
+    strided = tensor.layout == torch.strided and tensor.numel()
+    return int(tensor.untyped_storage()._cdata) if strided else 0
+
+
 class Unwatched(InputWatcher):
     """Of a pass that could not be watched: nothing is known, and nothing is held against the model."""
 
-    def reads_edges(self, output: Any) -> bool:
+    @property
+    def reads_edges(self) -> bool:
         """Taken for granted."""
         return True
 

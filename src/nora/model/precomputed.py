@@ -105,6 +105,14 @@ class Structure:
         self.edges, self.num_nodes = edges, num_nodes
         self.degrees = [torch.bincount(end, minlength=num_nodes) for end in edges]
 
+    def are_degrees(self, value: Tensor) -> bool:
+        """Whether values of all nodes `[N]` are the degrees themselves, however few nodes there are."""
+        return any(
+            bool((degree != degree[0]).any()) and bool((value == possible).all())
+            for degree in self.degrees
+            for possible in (degree, degree.clamp(min=1))
+        )
+
     def normalisation(self, weight: Tensor) -> Precomputed | None:
         """Whether weights are those of GCN, or sum to 1 at every node, and are not all the same."""
         if weight.numel() < 2 or bool((weight == weight[0]).all()):

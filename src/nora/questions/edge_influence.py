@@ -20,7 +20,7 @@ from nora.methods.exact import ExactOptions, engine_for, is_sampled
 from nora.model import Problem
 from nora.model.measuring import By, MeasureNames
 from nora.model.task import Task
-from nora.questions.executors import Remote, check_remote, saved_for
+from nora.questions.executors import check_remote, remote_for, saved_for
 from nora.questions.score import (
     Batch,
     Checkpoint,
@@ -29,6 +29,7 @@ from nora.questions.score import (
     how_given,
     measuring_of,
     score,
+    tracked,
 )
 from nora.questions.session import Session
 from nora.questions.session_options import CountingOptions, takes_session_options
@@ -127,7 +128,7 @@ def score_edges(
     chooses = method == "auto" and executor is None
     what = "edge_influence with method='auto'" if chooses else "edge_influence"
     how = how_given(options, what, ("budget" if chooses else "tolerance", "memory", "workers"))
-    budget = Budget(float(options.get("budget", 60.0)))
+    budget, memory = Budget(float(options.get("budget", 60.0))), options.get("memory", "2GB")
     method = "exact" if method == "auto" else method
     check_method(method)
     check_remote(executor, method, how.tolerance, how.workers)
@@ -139,13 +140,10 @@ def score_edges(
     start = time.perf_counter()
     with problem.evaluating(), torch.no_grad(), saved_for(session, executor, key):
         if chooses:
-            memory = options.get("memory", "2GB")
             how, details["auto"] = _chosen(session, problem, batch, budget, how, memory, checkpoint)
-        remote, ready = None, None
-        if executor is not None:
-            question = Question("edges", measure, by, how.memory)
-            remote = Remote(session, executor, question, key)
-        elif method == "exact":
+        question = Question("edges", measure, by, how.memory)
+        remote, ready = remote_for(session, executor, question, key), None
+        if remote is None and method == "exact":
             ready = engine_for(problem, session.prepared, batch.removals, how)
         # Full passes, and rows that are all computed, have no error.
         errors = ready is not None and is_sampled(ready[0], how, measuring)
@@ -155,18 +153,9 @@ def score_edges(
         shards = kept.open(problem, method, telling, columns)
         todo = batch if shards is None else batch.kept(shards.unfinished(batch.ids))
         parts = score(
-            session,
-            problem,
-            todo,
-            measuring,
-            method=method,
-            how=how,
-            ready=ready,
-            remote=remote,
-            shards=shards,
-            label=f"{method}: removing edges",
-            progress=progress,
+            session, problem, todo, measuring, method=method, how=how, ready=ready, remote=remote
         )
+        parts = tracked(parts, len(todo), f"{method}: removing edges", progress, shards)
         values, facts = collected(parts, len(table), len(columns))
         if shards is not None:
             finished = shards.values()

@@ -182,6 +182,13 @@ class Remote:
         self.fallbacks += [answered.fallback] if answered.fallback else []
 
 
+def remote_for(
+    session: Session, executor: Any, question: Question, key: str | None = None
+) -> Remote | None:
+    """What computes in an executor; None where there is none."""
+    return None if executor is None else Remote(session, executor, question, key)
+
+
 @contextmanager
 def saved_for(session: Session, executor: Any, key: str | None = None) -> Iterator[None]:
     """The session's engine on disk for as long as an executor is asked; as it is without one."""

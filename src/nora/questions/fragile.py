@@ -16,7 +16,7 @@ from nora.graph.node_index import Graph
 from nora.model import Problem
 from nora.model.task import Task
 from nora.questions.edge_influence import edge_table
-from nora.questions.score import Batch, changed_predictions, gathered, how_given, score
+from nora.questions.score import Batch, changed_predictions, gathered, how_given, score, tracked
 from nora.questions.session import Session
 from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.results.fragile import Fragile
@@ -85,16 +85,8 @@ def find_fragile(
         batch = Batch.edges(session, torch.arange(len(session.edge_units[0]) - 1))
     with problem.evaluating(), torch.no_grad():
         before = problem.predict()
-        parts = score(
-            session,
-            problem,
-            batch,
-            flips_in(problem),
-            method=method,
-            how=how,
-            label=f"fragile: removing {by}",
-            progress=progress,
-        )
+        parts = score(session, problem, batch, flips_in(problem), method=method, how=how)
+        parts = tracked(parts, len(batch), f"fragile: removing {by}", progress)
         which, item, now = gathered(parts)
     classes = before.argmax(dim=1)
     counted = torch.ones(len(before), dtype=torch.bool, device=before.device)

@@ -32,7 +32,7 @@ from nora.model import Problem
 from nora.model.measuring import MeasureNames, Measuring
 from nora.model.task import Task
 from nora.progress import progress_bar
-from nora.questions.score import Batch, one_measure, score
+from nora.questions.score import Batch, one_measure, score, tracked
 from nora.questions.session import Session
 from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.results.group import Group
@@ -94,16 +94,8 @@ def best_group(
     )
 
 
-def grow_group(
-    session: Session,
-    size: int,
-    candidates: Nodes | None,
-    method: str,
-    recheck: int,
-    progress: bool,
-    measure: MeasureNames = "change",
-) -> Group:
-    """See `best_group`."""
+def _check_sizes(session: Session, size: int, candidates: Nodes | None, recheck: int) -> None:
+    """Raise unless so many nodes can be chosen."""
     check_whole("size", size)
     check_whole("recheck", recheck)
     count = session.num_nodes if candidates is None else len(session.node_index.ids(candidates))
@@ -115,6 +107,19 @@ def grow_group(
         )
     if recheck < 0:
         raise ValueError(f"recheck must not be negative, got {recheck}")
+
+
+def grow_group(
+    session: Session,
+    size: int,
+    candidates: Nodes | None,
+    method: str,
+    recheck: int,
+    progress: bool,
+    measure: MeasureNames = "change",
+) -> Group:
+    """See `best_group`."""
+    _check_sizes(session, size, candidates, recheck)
     problem, measuring = one_measure(
         session, session.problem(candidates), measure, "a group is chosen"
     )
@@ -124,17 +129,8 @@ def grow_group(
         ready = engine_for(problem, session.prepared, batch.removals) if method == "exact" else None
         joint = _Joint(session, problem, measuring, method, ready)
         influence: dict[int, float] = {}
-        parts = score(
-            session,
-            problem,
-            batch,
-            measuring,
-            method=method,
-            ready=ready,
-            label="group: removing nodes",
-            progress=progress,
-        )
-        for ids, values, _ in parts:
+        parts = score(session, problem, batch, measuring, method=method, ready=ready)
+        for ids, values, _ in tracked(parts, len(batch), "group: removing nodes", progress):
             influence.update(zip(ids.tolist(), values[:, 0].abs().tolist(), strict=True))
         with progress_bar("group: choosing nodes", size, progress) as advance:
             nodes, totals = lazy_greedy(joint, influence, size, recheck, advance)
@@ -150,7 +146,7 @@ def grow_group(
         totals=tuple(totals),
         influences=tuple(influence[node] for node in nodes),
         alone=alone,
-        evaluations=count + joint.evaluations,
+        evaluations=len(batch) + joint.evaluations,
         chosen_by="influence" if better else "greedy",
         task=problem.task.name,
         seconds=time.perf_counter() - start,

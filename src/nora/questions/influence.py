@@ -25,7 +25,7 @@ from nora.model.measuring import By, MeasureNames, Measuring
 from nora.model.task import Task
 from nora.options import option
 from nora.progress import progress_bar
-from nora.questions.executors import Remote, check_remote, saved_for
+from nora.questions.executors import Remote, check_remote, remote_for, saved_for
 from nora.questions.recomputed import check_finished
 from nora.questions.score import (
     Batch,
@@ -35,7 +35,9 @@ from nora.questions.score import (
     collected,
     is_definition,
     measuring_of,
+    method_parts,
     score,
+    tracked,
 )
 from nora.questions.session import Session
 from nora.questions.workers import Question
@@ -147,47 +149,32 @@ def score_nodes(
     session: Session,
     method: str,
     *,
-    nodes: Nodes | None = None,
-    labels: Labels | None = None,
-    checkpoint: str | Path | None = None,
-    measure: MeasureNames = "change",
-    by: By | None = None,
-    key: str | None = None,
-    executor: Any = None,
-    progress: bool = True,
+    nodes: Nodes | None,
+    labels: Labels | None,
+    checkpoint: Checkpoint,
+    measure: MeasureNames,
+    by: By | None,
+    executor: Any,
+    progress: bool,
     options: dict[str, Any],
 ) -> Influence:
     """See `influence`."""
-    plain = is_definition(measure, by)
+    plain, key = is_definition(measure, by), checkpoint.key
     entry = METHODS[method]
     if entry.facts.chooses and (executor is not None or not plain):
         entry = METHODS["exact"]
-    if not plain:
-        _check_measures(entry, labels is not None)
-    bound = bind_options(entry, options)
-    check_remote(executor, entry.name, bound.get("tolerance"), bound.get("workers"))
-    check_labels(entry, labels is not None)
-    if session.restricted and not entry.facts.uses_targets:
-        raise ValueError(
-            f"method {method!r} does not look at predictions and cannot restrict itself to targets"
-        )
-    looks = progress and entry.facts.uses_model
-    with progress_bar(f"{method}: checking the model", None, looks):
-        problem = session.problem(
-            nodes, labels, uses_model=entry.facts.uses_model, again=not entry.facts.runs_again
-        )
-    if entry.facts.uses_model:
-        _check_direct(entry, problem)
+    bound = _options(session, entry, options, plain, labels is not None, executor)
+    problem = _checked_problem(session, entry, nodes, labels, progress)
     measuring, described = None, {}
     if not plain:
         problem, measuring = measuring_of(session, problem, measure, by)
         described = asked_for(measuring, measure, by, key)
-    start = time.perf_counter()
-    chosen: dict[str, Any] = {}
+    start, chosen = time.perf_counter(), dict[str, Any]()
     with problem.evaluating(), saved_for(session, executor, key):
         if entry.facts.chooses:
+            folder = checkpoint.folder
             with progress_bar(f"{method}: preparing, trying what fits", None, progress):
-                entry, bound, chosen = _choose(entry, problem, session.prepared, bound, checkpoint)
+                entry, bound, chosen = _choose(entry, problem, session.prepared, bound, folder)
             if not entry.facts.runs_again:
                 session.problem(nodes)  # not yet known to be deterministic
         errors = plain and entry.facts.tells_errors(bound)
@@ -196,33 +183,72 @@ def score_nodes(
         # Draws are made by a seed: with estimates it is not an execution option.
         how = set(entry.facts.execution_options) - ({"seed"} if errors else set())
         telling = {name: value for name, value in bound.items() if name not in how} | described
-        kept = Checkpoint(checkpoint, key, alone=executor is not None)
-        shards = kept.open(problem, entry.name, telling, columns)
+        shards = checkpoint.open(problem, entry.name, telling, columns)
         todo = problem if shards is None else shards.remaining(problem)
         if shards is not None and plain and entry.facts.exact and not bound.get("tolerance"):
             check_finished(shards, problem, todo)
-        remote = None
-        if executor is not None:
-            question = Question("nodes", measure, by, parse_bytes(bound["memory"]))
-            remote = Remote(session, executor, question, key)
+        memory = parse_bytes(bound.get("memory", "2GB"))
+        remote = remote_for(session, executor, Question("nodes", measure, by, memory), key)
         parts = _parts(session, entry, todo, measuring, bound, remote, shards, progress)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not entry.facts.exact):
             table, details = collected(parts, problem.num_nodes, len(columns))
         table = table if shards is None else shards.values()
-    if shards is not None or not entry.facts.exact:  # else nothing but what was asked is there
-        others = torch.ones(len(table), dtype=torch.bool)
-        others[problem.nodes] = False
-        table = table.masked_fill(others.unsqueeze(1), float("nan"))
     return _influence(
         session,
         problem,
-        table,
+        _only(table, problem.nodes),
         columns,
         method=entry.name,
         options={**bound, **described},
         seconds=time.perf_counter() - start,
         details={**details, **chosen},
     )
+
+
+def _checked_problem(
+    session: Session,
+    entry: MethodEntry,
+    nodes: Nodes | None,
+    labels: Labels | None,
+    progress: bool,
+) -> Problem:
+    """The question, with what is found out about the model where the method uses it."""
+    uses_model = entry.facts.uses_model
+    with progress_bar(f"{entry.name}: checking the model", None, progress and uses_model):
+        problem = session.problem(
+            nodes, labels, uses_model=uses_model, again=not entry.facts.runs_again
+        )
+    if uses_model:
+        _check_direct(entry, problem)
+    return problem
+
+
+def _options(
+    session: Session,
+    entry: MethodEntry,
+    options: dict[str, Any],
+    plain: bool,
+    labelled: bool,
+    executor: Any,
+) -> dict[str, Any]:
+    """All options of a method, checked; raises where it cannot answer what is asked."""
+    if not plain:
+        _check_measures(entry, labelled)
+    bound = bind_options(entry, options)
+    check_remote(executor, entry.name, bound.get("tolerance"), bound.get("workers"))
+    check_labels(entry, labelled)
+    if session.restricted and not entry.facts.uses_targets:
+        raise ValueError(
+            f"method {entry.name!r} does not look at predictions and cannot restrict itself to targets"
+        )
+    return bound
+
+
+def _only(table: Tensor, nodes: Tensor) -> Tensor:
+    """The scores of these nodes; NaN for all others, which a method or a checkpoint may know."""
+    others = torch.ones(len(table), dtype=torch.bool)
+    others[nodes] = False
+    return table.masked_fill(others.unsqueeze(1), float("nan"))
 
 
 def _parts(
@@ -250,21 +276,15 @@ def _parts(
         session.seen_again()
     elif entry.facts.runs_again:
         session.seen_again()
-    parts = score(
-        session,
-        problem,
-        batch,
-        measuring,
-        method=entry.name,
-        how=how,
-        options=options,
-        ready=ready,
-        remote=remote,
-        shards=shards,
-        label=f"{entry.name}: removing nodes",
-        progress=progress,
-    )
-    return (yield from parts)
+    if remote is None and entry.name not in ("exact", "brute"):
+        parts = method_parts(entry, problem, options, session.prepared)
+    else:
+        name = entry.name
+        parts = score(
+            session, problem, batch, measuring, method=name, how=how, ready=ready, remote=remote
+        )
+    label = f"{entry.name}: removing nodes"
+    return (yield from tracked(parts, len(batch), label, progress, shards))
 
 
 def _influence(

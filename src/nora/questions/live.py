@@ -194,14 +194,13 @@ class Live:
         effect, past = self._effect(edits, asked, answer), self._state
         self._past.append(past)
         if isinstance(answer, Rows):
-            assert past.removed is not None
             self._state = State(
                 asked.session,
                 Edits(),
                 NOTHING,
                 asked.place,
                 answer.after(past.predictions),
-                torch.cat([past.removed, answer.lost]),
+                answer.changes.removed,
                 answer.inverse,
             )
             return effect
@@ -456,7 +455,7 @@ class Live:
             more[item[new] - count] = after[new]
             item, after = item[~new], after[~new]
         assert state.removed is not None
-        removed = torch.cat([state.removed, done.node])
+        removed = torch.cat([state.removed, done.node]) if len(done.node) else state.removed
         changes = Changes(item, after, removed, state.predictions.at(item))
         if not self._seen_right and (truth := self._compared(edits, changes, more)):
             return truth

@@ -35,7 +35,7 @@ class Version:
     def at(self, item: Tensor) -> Tensor:
         """Some of the newest predictions."""
         assert self._table is not None, "only the newest version is asked for rows"
-        return self._table[item]
+        return self._table.index_select(0, item)
 
     def replaced(self, changes: Changes, lost: Tensor, more: Tensor) -> Version:
         """The next version: some predictions are others, and more follow; this one keeps what they were.
@@ -49,7 +49,7 @@ class Version:
         assert table is not None and before is not None, "only the newest version has a next one"
         if len(lost):
             item, before = torch.cat([item, lost]), torch.cat([before, table[lost]])
-        table[changes.item] = changes.after
+        table.index_copy_(0, changes.item, changes.after)
         table[lost] = float("nan")
         made = Version(torch.cat([table, more]) if len(more) else table)
         self._next, self._table = (made, item, before), None

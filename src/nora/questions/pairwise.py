@@ -16,7 +16,15 @@ from nora.model.measuring import MeasureNames
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.questions.reach import within_reach
-from nora.questions.score import Batch, changed_predictions, collected, gathered, one_measure, score
+from nora.questions.score import (
+    Batch,
+    changed_predictions,
+    collected,
+    gathered,
+    one_measure,
+    score,
+    tracked,
+)
 from nora.questions.session import Session
 from nora.questions.session_options import (
     CountingOptions,
@@ -79,15 +87,9 @@ def changes_of(session: Session, nodes: Nodes, method: str, progress: bool) -> p
         return change > 0, change
 
     with problem.evaluating(), torch.no_grad():
-        parts = score(
-            session,
-            problem,
-            Batch.nodes(problem.nodes),
-            changed_predictions(problem, changes),
-            method=method,
-            label="matrix: removing nodes",
-            progress=progress,
-        )
+        batch = Batch.nodes(problem.nodes)
+        parts = score(session, problem, batch, changed_predictions(problem, changes), method=method)
+        parts = tracked(parts, len(batch), "matrix: removing nodes", progress)
         removed, item, change = gathered(parts)
     columns: dict[str, Any] = {"removed": removed}
     if isinstance(problem.task, LinkPrediction):
@@ -185,16 +187,9 @@ def influencers_of(
         if method == "exact":
             ready = engine_for(problem, session.prepared, every)
         nodes = within_reach(problem, None if ready is None else ready[0], ends)
-        parts = score(
-            session,
-            problem,
-            Batch.nodes(nodes[nodes != ids]),
-            measuring,
-            method=method,
-            ready=ready,
-            label="who: removing nodes",
-            progress=progress,
-        )
+        batch = Batch.nodes(nodes[nodes != ids])
+        parts = score(session, problem, batch, measuring, method=method, ready=ready)
+        parts = tracked(parts, len(batch), "who: removing nodes", progress)
         scores = collected(parts, problem.num_nodes, 1)[0][:, 0].double()
     scores[scores == 0] = float("nan")
     found = Influence(

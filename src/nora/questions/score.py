@@ -1,9 +1,8 @@
 """The loop behind every question that scores many removals: nodes or edges, by any method and any measures.
 
-`score` yields finished parts and does for all of them what is the same: who computes (this process, an
-executor, a method of its own), what is kept in a checkpoint at once, and the progress bar. `collected` runs
-it to the end. What decides between exact, estimate and full passes is `nora.methods.auto.Budget` and
-`nora.methods.exact.engine_for`.
+`score` yields finished parts, computed by this process or by an executor. `tracked` shows them in a progress
+bar and keeps them in a checkpoint. `collected` runs them to the end. What decides between exact, estimate and
+full passes is `nora.methods.auto.Budget` and `nora.methods.exact.engine_for`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from nora.arguments import path_of
 from nora.engine.effects import Moves, check_method
 from nora.engine.prepared import Prepared
 from nora.graph.edit_batch import EditBatch
-from nora.methods import METHODS, MethodEntry, Part
+from nora.methods import MethodEntry, Part
 from nora.methods.exact import DEFAULTS, ExactOptions, Measures, Ready, ScoredPart, parts_of, passes
 from nora.model import Problem
 from nora.model.content import content_digest
@@ -92,14 +91,10 @@ def score(
     *,
     method: str = "exact",
     how: ExactOptions = DEFAULTS,
-    options: dict[str, Any] | None = None,
     count: int | None = None,
     at_once: int | None = None,
     ready: Ready | None = None,
     remote: Remote | None = None,
-    shards: Shards | None = None,
-    label: str = "",
-    progress: bool = False,
 ) -> ScoredParts:
     """Yield finished parts: ids, values, and standard errors of estimates.
 
@@ -110,50 +105,24 @@ def score(
         problem: The question: which predictions and classes count.
         batch: What is removed.
         measures: What is made of the predictions that change; None for the definition.
-        method: `exact`, `brute`, or any other method of nodes.
-        how: How `exact` and `brute` do the work.
-        options: The options of any other method.
+        method: `exact` or `brute`.
+        how: How they do the work.
         count: How many removals will be asked about in all, where these are some of them.
         at_once: Finish so many, in the batch's order, before the next are begun; by default the costliest go
             first.
         ready: What `engine_for` has returned, where it was called before.
         remote: The executor that computes, if not this process.
-        shards: The checkpoint that finished parts are kept in.
-        label: What the progress bar shows.
-        progress: Show a progress bar.
     """
-    if measures is not None:
-        check_method(method)
+    check_method(method)
+    if remote is not None:
+        return (yield from remote.answers(batch, problem, at_once))
     pieces = [batch]
     if at_once is not None:
         pieces = [batch.pick(some) for some in torch.arange(len(batch)).split(at_once)]
-    if remote is not None:
-        parts = remote.answers(batch, problem, at_once)
-    elif method in ("exact", "brute"):
-        parts = _computed(session, problem, pieces, measures, method, how, count, ready)
-    else:
-        entry = METHODS[method]
-        parts = method_parts(entry, problem, options or {}, session.prepared)
-    return (
-        yield from finished(parts, len(batch), shards, label or f"{method}: removing", progress)
-    )
-
-
-def _computed(
-    session: Session,
-    problem: Problem,
-    pieces: Sequence[Batch],
-    measures: Measures,
-    method: str,
-    how: ExactOptions,
-    count: int | None,
-    ready: Ready | None,
-) -> ScoredParts:
-    """Yield the parts of all pieces as this process computes them, by `exact` or `brute`."""
-    count = sum(map(len, pieces)) if count is None else count
+    count = len(batch) if count is None else count
     facts: dict[str, Any] = {}
-    for batch in pieces:
-        removals = batch.removals
+    for piece in pieces:
+        removals = piece.removals
         if method == "brute":
             parts: Any = passes(problem, removals, measures)
         else:
@@ -165,14 +134,26 @@ def _computed(
                 except StopIteration as stop:
                     facts = stop.value or {}
                     break
-                yield ScoredPart(batch.ids[which], values, errors)
+                yield ScoredPart(piece.ids[which], values, errors)
     return facts
 
 
-def finished(
-    parts: Iterator[ScoredPart], total: int, shards: Shards | None, label: str, progress: bool
+def tracked(
+    parts: Iterator[ScoredPart],
+    total: int,
+    label: str,
+    progress: bool,
+    shards: Shards | None = None,
 ) -> ScoredParts:
-    """Yield finished parts on; each is kept at once, so that an interruption loses little."""
+    """Yield finished parts on, and show how far they are.
+
+    Args:
+        parts: What is yielded.
+        total: How many removals there are.
+        label: What the progress bar shows.
+        progress: Show a progress bar.
+        shards: The checkpoint that each part is kept in at once, so that an interruption loses little.
+    """
     with progress_bar(label, total, progress) as advance:
         try:
             while True:

@@ -117,16 +117,16 @@ class Session(Checked):
         See `nora.influence`.
         """
         from nora.questions.influence import score_nodes
+        from nora.questions.score import Checkpoint
 
         return score_nodes(
             self,
             method,
             nodes=nodes,
             labels=labels,
-            checkpoint=checkpoint,
+            checkpoint=Checkpoint(checkpoint, key, alone=executor is not None),
             measure=measure,
             by=by,
-            key=key,
             executor=executor,
             progress=progress,
             options=options,

@@ -28,10 +28,10 @@ from nora.methods.exact import engine_for
 from nora.model import Problem
 from nora.model.measuring import MeasureNames
 from nora.model.task import Task
-from nora.questions.executors import Remote, saved_for
+from nora.questions.executors import remote_for, saved_for
 from nora.questions.influence import bind_options
 from nora.questions.reach import reach_bound
-from nora.questions.score import Batch, collected, method_parts, one_measure, score
+from nora.questions.score import Batch, collected, method_parts, one_measure, score, tracked
 from nora.questions.session import Session
 from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.questions.workers import Question
@@ -103,11 +103,7 @@ def certified_top(
     executor: Any = None,
 ) -> Top:
     """See `top`."""
-    check_whole("k", k)
-    check_number("budget", budget)
-    Budget(budget)  # refused before any work
-    if not 1 <= k <= session.num_nodes:
-        raise ValueError(f"k must lie between 1 and {session.num_nodes} nodes, got {k}")
+    _check_k(k, budget, session.num_nodes)
     start = time.perf_counter()
     asked = session.problem()
     problem, measuring = one_measure(session, asked, measure, "top ranks")
@@ -121,22 +117,14 @@ def certified_top(
         # What cannot matter is last, whatever its screening score.
         order = torch.minimum(screened.double(), bound * (1 if largest is None else torch.inf))
         order = order.nan_to_num(0.0).argsort(descending=True)
-        remote = None
-        if executor is not None:
-            remote = Remote(session, executor, Question("nodes", measure))
+        remote = remote_for(session, executor, Question("nodes", measure))
         at_once = 1 if remote is None and ready[0] is None else AT_ONCE
         limit, done, looked = Budget(budget, k), 0, 0
+        batch = Batch.nodes(order)
         refined = score(
-            session,
-            problem,
-            Batch.nodes(order),
-            measuring,
-            at_once=at_once,
-            ready=ready,
-            remote=remote,
-            label="top: refining",
-            progress=progress,
+            session, problem, batch, measuring, at_once=at_once, ready=ready, remote=remote
         )
+        refined = tracked(refined, len(batch), "top: refining", progress)
         for nodes, values, _ in refined:
             exact[nodes] = values[:, 0].cpu().double()
             done += len(nodes)
@@ -162,6 +150,15 @@ def certified_top(
         measure=name,
         confidence=_confidence(exact, screened, error, k) if measuring.definition else None,
     )
+
+
+def _check_k(k: int, budget: float, num_nodes: int) -> None:
+    """Raise before any work where the options do not fit."""
+    check_whole("k", k)
+    check_number("budget", budget)
+    Budget(budget)
+    if not 1 <= k <= num_nodes:
+        raise ValueError(f"k must lie between 1 and {num_nodes} nodes, got {k}")
 
 
 def _confidence(exact: Tensor, screened: Tensor, error: Tensor | None, k: int) -> float | None:

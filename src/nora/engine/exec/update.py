@@ -115,7 +115,7 @@ class Written:
         changed = self.program.run(chunk, seen)
         if len(changed):
             node, order = changed.node.sort()
-            changed = ChangedRows(changed.ptr, node, changed.rows[order])
+            changed = ChangedRows(changed.ptr, node, changed.rows.index_select(0, order))
         _, item, after = self.engine.changed_items(chunk.edits, changed)
         return item, after
 
@@ -206,4 +206,4 @@ class Written:
 
 def _put(value: Value, changed: ChangedRows | ChangedFeatures) -> None:
     if value.base is not None:
-        value.base[changed.node] = changed.rows
+        value.base.index_copy_(0, changed.node, changed.rows)

@@ -13,9 +13,10 @@ from nora.engine.ir.pointers import owner_of, ptr_of
 
 # A sum of which less than this share is left after a correction is summed again.
 CANCELLATION_RATIO = 1e-2
-# Where rows are written back, a sum is made again when corrections have moved this share of it; each counts
-# for `CORRECTION` beside what it moves.
-MOST_MOVED, CORRECTION = 0.5, 1 / 32
+# Where rows are written back, a sum is made again when corrections have moved this share of it, or when it
+# was corrected as often as it has messages (at least and at most as often as these numbers): making it loses
+# as many digits, and takes no more time than the corrections.
+MOST_MOVED, FEWEST_CORRECTIONS, MOST_CORRECTIONS = 0.5, 16, 256
 
 
 def units(sent: Tensor) -> Tensor:
@@ -192,7 +193,8 @@ class Drift:
     """How far sums that are written back have been corrected since they were made: rounding errors add up.
 
     Attributes:
-        moved: The share of every node's sum that corrections have moved `[N]`, float64; see `MOST_MOVED`.
+        moved: The share of every node's sum that corrections have moved `[N]`, float64, and more for each of
+            them; see `MOST_MOVED`.
         new: The same of the reached rows after the edit `[T]`, 0 where they were summed again.
         peak, share: Of attention, the reached rows' fields of `Attention` after the edit `[T, H]`.
     """

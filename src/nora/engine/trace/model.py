@@ -42,6 +42,8 @@ def trace_on(
         return _traced(problem, *graph, watched)
     except TooLongError as error:
         raise UnsupportedError(f"the model takes {error}") from error
+    except UnsupportedError:
+        raise
     except Exception as error:  # whatever the model's own code raises
         where = "on a part of this graph" if part else "while it is recorded"
         raise UnsupportedError(f"the model fails {where}: {described(error)}") from error

@@ -22,6 +22,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from nora.engine.trace.plain_ops import plain_operations
 from nora.engine.trace.schemas import schema_facts
+from nora.engine.trace.scripts import scripts_checked
 from nora.engine.trace.simplify import simplified
 from nora.engine.trace.size_log import SizeLog, plain_number, sizes_noted
 from nora.engine.trace.trace import Call, Ref, TooLongError, Trace, TracedOp
@@ -382,6 +383,7 @@ def record(
             _ONE_AT_A_TIME,
             torch.no_grad(),
             plain_operations(),
+            scripts_checked(),
             sizes_noted(log) as sized,
             recorder,
         ):

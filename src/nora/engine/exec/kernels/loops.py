@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from nora.engine.exec.kernels.prefetch import prefetch_number
+from nora.engine.ir.changed_rows import FEWEST_CORRECTIONS, MOST_CORRECTIONS, MOST_MOVED
 
 NONE, MEAN, SYM = 0, 1, 2
 jit: Callable[..., Any] = njit(nogil=True, cache=True)
@@ -261,6 +262,12 @@ def by_slot(slots, edge_ptr, count, positions):
                     position[fill[t]] = at - edge_ptr[s]
                 fill[t] += 1
     return ptr, sender, position
+
+
+@jit
+def correction(count):
+    """What one correction of a sum of so many messages adds to what has moved; see `MOST_MOVED`."""
+    return MOST_MOVED / min(max(count, FEWEST_CORRECTIONS), MOST_CORRECTIONS)
 
 
 @jit

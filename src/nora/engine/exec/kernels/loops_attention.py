@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nora.engine.exec.kernels.loops import by_slot, jit
+from nora.engine.exec.kernels.loops import by_slot, correction, jit
 from nora.engine.exec.kernels.prefetch import prefetch, rows_ahead
-from nora.engine.ir.changed_rows import CORRECTION, MOST_MOVED
+from nora.engine.ir.changed_rows import MOST_MOVED
 
 # Slots of changed rows that count several times begin here, and go down.
 SAMPLED = -3
@@ -255,7 +255,7 @@ def attend(
                     )
                     full = left < 0
                 if len(moved) > 0:
-                    new_moved[t] = moved[k] + CORRECTION + left
+                    new_moved[t] = moved[k] + correction(degree) + left
                     full |= new_moved[t] > MOST_MOVED
             if full:
                 n = neighbours(csr, k, c, slot, delta, neighbour)

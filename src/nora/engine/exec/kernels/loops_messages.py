@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nora.engine.exec.kernels.loops import jit, jit_sums
+from nora.engine.exec.kernels.loops import correction, jit, jit_sums
 from nora.engine.exec.kernels.prefetch import prefetch, prefetch_number, rows_ahead
-from nora.engine.ir.changed_rows import CORRECTION, MOST_MOVED
+from nora.engine.ir.changed_rows import MOST_MOVED
 
 # Sums that are added to in no order are asked for this many edges ahead.
 EDGES_AHEAD = 32
@@ -148,7 +148,7 @@ def exchange(csr, frontier, base, more, own, digits, drift, rows, masses, out, d
     `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number, or where
     what is written back has moved too far; how many of these rows are.
     """
-    moved, new_moved = drift.moved, drift.new
+    moved, new_moved, arriving = drift.moved, drift.new, csr.arriving
     node, new_norm_dst, norm_dst = frontier.node, frontier.norm_dst, csr.norm_dst
     total, size, unit, plus, whole = base.total, base.size, base.unit, base.plus, base.output
     more_rows = more.rows
@@ -162,15 +162,16 @@ def exchange(csr, frontier, base, more, own, digits, drift, rows, masses, out, d
             prefetch(size, soon)
             prefetch_number(norm_dst, soon)
         if len(moved) > 0:
-            now = moved[k] + CORRECTION
+            start = moved[k] + correction(arriving[k])
+            now = start
             doubtful[t] |= len(own) > 0 and own[t] >= 0
             for scale in range(2):
                 was, mass = size[k, scale], masses[to, scale]
-                doubtful[t] |= not (np.isfinite(was) and mass <= (MOST_MOVED - now) * was)
+                doubtful[t] |= not (np.isfinite(was) and mass <= (MOST_MOVED - start) * was)
             if not doubtful[t]:
                 for scale in range(2):
                     if masses[to, scale] > 0:
-                        now = max(now, moved[k] + CORRECTION + masses[to, scale] / size[k, scale])
+                        now = max(now, start + masses[to, scale] / size[k, scale])
                 new_moved[t] = now
         for scale in range(2 if len(moved) == 0 else 0):
             was, mass = size[k, scale], masses[to, scale]
@@ -246,7 +247,7 @@ def resum(
     ptr, node = frontier.ptr, frontier.node
     y, plus = base.y, base.plus
     weighted = len(in_weight) > 0
-    width = y.shape[1]
+    width, ahead = y.shape[1], rows_ahead(y)
     for c in range(len(ptr) - 1):
         start, end = max(ptr[c], rows[0]), min(ptr[c + 1], rows[1])
         if not doubtful[start:end].any():
@@ -264,6 +265,8 @@ def resum(
             for at in range(in_ptr[k], in_end[k]):
                 j = in_source[at]
                 s = slot[j]
+                if at + ahead < in_end[k]:
+                    prefetch(y, in_source[at + ahead])
                 if not delta.gone[at] and (s < 0 or row[s] != -2):
                     edge_weight = float(in_weight[at]) if weighted else 1.0
                     add_message(sources, s, j, edge_weight, norm_src, y, y_rows, weight, out, to)

@@ -13,7 +13,8 @@ from torch import Tensor
 from nora.engine.exec.kernels.row_sampling import sample as sample
 from nora.engine.ir.changed_rows import (
     CANCELLATION_RATIO,
-    CORRECTION,
+    FEWEST_CORRECTIONS,
+    MOST_CORRECTIONS,
     MOST_MOVED,
     Attention,
     ChangedRows,
@@ -176,7 +177,7 @@ def _corrected(
         )
         change = change * edges.weight_by_source[position[arrives]].to(y.dtype).unsqueeze(-1)
     if drift is not None:
-        return _moved(frontier, base, change, arrives, plus, drift)
+        return _moved(edges, frontier, base, change, arrives, plus, drift)
     total = base.total[frontier.node].index_add_(0, frontier.slot[arrives], change)
     size = base.size[frontier.node].index_add_(
         0, frontier.slot[arrives], change.abs() @ base.unit.t()
@@ -192,6 +193,7 @@ def _corrected(
 
 
 def _moved(
+    edges: Edges,
     frontier: Frontier,
     base: Sums,
     change: Tensor,
@@ -204,7 +206,8 @@ def _moved(
     size = base.size[node]
     mass = torch.zeros_like(size).index_add_(0, slot, change.abs() @ base.unit.t())
     share = torch.where(mass == 0, 0, mass / size).amax(dim=1).double()
-    drift.new[:] = drift.moved[node] + CORRECTION + share
+    often = edges.count[node].clamp(FEWEST_CORRECTIONS, MOST_CORRECTIONS)
+    drift.new[:] = drift.moved[node] + MOST_MOVED / often + share
     doubtful = ~((drift.new <= MOST_MOVED) & size.isfinite().all(dim=1))
     doubtful[frontier.also[: len(plus)]] = True
     sums = change.new_zeros(len(node), change.size(1)).index_add_(0, slot, change)
