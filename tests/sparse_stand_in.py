@@ -308,13 +308,14 @@ def _kernel(src, index, dim, dim_size, reduce):
     size = int(index.max()) + 1 if dim_size is None else dim_size
     src, index = src.movedim(dim, 0), broadcast(index, src, dim).movedim(dim, 0)
     index = index if index.dim() == 1 else index.flatten(1)[:, 0]
-    made = src.new_full((size, *src.shape[1:]), float(reduce == "prod"))
+    counts = torch.bincount(index, minlength=size)
+    rows = src[index.argsort(stable=True)].contiguous()
+    made = torch.segment_reduce(rows, reduce, lengths=counts, unsafe=True)
+    made[counts == 0] = float(reduce == "prod")
+    at = torch.arange(len(src)).view(-1, *[1] * (src.dim() - 1))
+    at = torch.where(src == made[index], at, len(src))
     place = torch.full_like(made, len(src), dtype=torch.long)
-    for group in range(size):
-        at = (index == group).nonzero().flatten()
-        if len(at):
-            made[group] = getattr(src[at], reduce)(0)
-            place[group] = at[(src[at] == made[group]).long().argmax(0)]
+    place.index_reduce_(0, index, at, "amin")
     return made.movedim(0, dim), place.movedim(0, dim)
 
 
@@ -330,11 +331,11 @@ def scatter_mean(src, index, dim=-1, out=None, dim_size=None):
 
 
 def scatter_min(src, index, dim=-1, out=None, dim_size=None):
-    return _kernel(src, index, dim, dim_size, "amin")
+    return _kernel(src, index, dim, dim_size, "min")
 
 
 def scatter_max(src, index, dim=-1, out=None, dim_size=None):
-    return _kernel(src, index, dim, dim_size, "amax")
+    return _kernel(src, index, dim, dim_size, "max")
 
 
 def scatter(src, index, dim=-1, out=None, dim_size=None, reduce="sum"):

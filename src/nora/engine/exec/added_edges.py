@@ -178,7 +178,7 @@ class AddedRows:
             return first.expand(self.count(space), *first.shape[1:])
         if isinstance(op, RowOp):
             if not self.count(space):
-                return value.at(torch.zeros(0, dtype=torch.long))
+                return value.none
             return op.function(*(self.rows(one) for one in op.inputs))
         if isinstance(op, Gather):
             source = op.inputs[0]
@@ -197,7 +197,7 @@ class AddedRows:
 
     def _attribute(self, key: EdgeType, name: str, value: Value) -> Tensor:
         """An attribute of the added edges of a type."""
-        none = value.at(torch.zeros(0, dtype=torch.long))
+        none = value.none
         one = self.added.get(key)
         if one is None:
             return none

@@ -67,6 +67,11 @@ class Value:
         return self.depth < 0
 
     @property
+    def none(self) -> Tensor:
+        """No rows `[0, …]`: what rows are like."""
+        return self.at(torch.zeros(0, dtype=torch.long))
+
+    @property
     def width(self) -> int:
         """Numbers per row."""
         if self.like is None:

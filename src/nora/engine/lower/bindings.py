@@ -99,8 +99,7 @@ class Bindings:
         if isinstance(found, Matrix):
             return found.rows.sizes, found.columns.sizes
         assert not isinstance(found, Picked | Pointers), "it has no rows of a space"
-        none = torch.zeros(0, dtype=torch.long)
-        rows = found.value.at(none) if isinstance(found, Tracked) else found.rows
+        rows = found.value.none if isinstance(found, Tracked) else found.rows
         shape = list(found.layout.tensor(rows).shape)
         sizes = found.space.sizes if isinstance(found, Tracked) else found.sizes
         return tuple(
@@ -179,17 +178,15 @@ class Bindings:
 
     def ndim_of(self, found: Tracked) -> int:
         """Number of axes of what is tracked."""
-        rows = found.value.at(torch.zeros(0, dtype=torch.long))
-        return rows.dim() if found.layout.axis is not None else rows.dim() - 1
+        return found.value.none.dim() - (found.layout.axis is None)
 
     def is_mask(self, found: Known) -> bool:
         """Whether it is a mask that depends on the graph."""
-        none = torch.zeros(0, dtype=torch.long)
-        return isinstance(found, Tracked) and found.value.at(none).dtype == torch.bool
+        return isinstance(found, Tracked) and found.value.none.dtype == torch.bool
 
     def shapes_behind(self, found: Tracked, dim: int) -> list[int]:
         """The sizes of all axes but that of the rows."""
-        return list(found.value.at(torch.zeros(0, dtype=torch.long)).shape[1:])
+        return list(found.value.none.shape[1:])
 
     def space_of_size(self, sizes: tuple[int, ...]) -> Space | None:
         """The space that has so many rows on every graph; nodes come first."""

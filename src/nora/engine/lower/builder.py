@@ -285,8 +285,7 @@ class Builder(Bindings):
 
     def _note_scaling(self, made: Value, inputs: list[Tracked]) -> None:
         """Say so where a product scales each row of one factor by the other's one number."""
-        none = torch.zeros(0, dtype=torch.long)
-        rows = [found.value.at(none) for found in inputs]
+        rows = [found.value.none for found in inputs]
         plain = all(found.layout == Layout(0) for found in inputs)
         op = made.op
         if op is None or not plain or inputs[0].value is inputs[1].value:

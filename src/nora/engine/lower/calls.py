@@ -307,7 +307,7 @@ class _ConvArguments:
             return value
         key = ("all nodes", value)
         if key not in builder.named:
-            none = value.at(torch.zeros(0, dtype=torch.long))
+            none = value.none
             zeros = none.new_zeros(1, *none.shape[1:])
             parts = [
                 value
@@ -324,7 +324,7 @@ class _ConvArguments:
 
 def _in_half_precision(value: Value) -> bool:
     """Whether rounding shows which of two equal formulas was computed."""
-    dtype = value.at(torch.zeros(0, dtype=torch.long)).dtype
+    dtype = value.none.dtype
     return dtype.is_floating_point and dtype not in (torch.float, torch.double)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -87,7 +85,7 @@ def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
         # they stay what they are.
         if index.ids and len(set(index.space.sizes)) > 1:
             builder.unsupported("looks nodes up by their number in a tensor of the model's own")
-        builder.apply(op, _inserted(index.layout, dim), _bare(op))
+        builder.apply(op, index.layout.at((index.layout.axis or 0) + dim))
         return
     if isinstance(found, Uniform):
         _of_uniform(builder, op, found, dim, index)
@@ -109,14 +107,6 @@ def _is_everything(builder: Builder, op: AlignedOp, by: Ref, index: Uniform) -> 
     return mask and op.name == "index" and isinstance(found, Tracked) and builder.ndim(by) > 1
 
 
-def _bare(op: AlignedOp) -> dict[str, Any]:
-    return dict(op.args)
-
-
-def _inserted(index: Layout, dim: int) -> Layout:
-    return Layout((index.axis or 0) + dim, index.outer, index.inner)
-
-
 def index_rows(builder: Builder, index: Tracked) -> Tensor:
     """The row numbers that an index holds, `[rows]` or `[rows, …]`, the same tensor every time."""
     key = ("numbers", index.value)
@@ -130,7 +120,7 @@ def _read(builder: Builder, found: Tracked, dim: int, index: Tracked) -> Tracked
     which = index_rows(builder, index)
     low = which + found.space.size
     which = torch.where(which < 0, low, which) if bool((which < 0).any()) else which
-    layout = Layout((index.layout.axis or 0) + dim, index.layout.outer, index.layout.inner)
+    layout = index.layout.at((index.layout.axis or 0) + dim)
     if which.dim() == 1:
         return Tracked(builder.gathered(found.value, which, index.space), layout, found.ids)
     columns = which.flatten(1)
@@ -164,7 +154,7 @@ def _by_fixed(builder: Builder, op: AlignedOp, of: Ref, dim: int, found: Dense) 
     added = len(op.shapes[0]) - builder.ndim(of)
     if dim < axis:
         axis += added
-    builder.apply(op, Layout(axis, layout.outer, layout.inner), ids=getattr(found, "ids", ""))
+    builder.apply(op, layout.at(axis), ids=getattr(found, "ids", ""))
 
 
 def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Tracked) -> None:
@@ -237,29 +227,34 @@ def _of_uniform(builder: Builder, op: AlignedOp, found: Uniform, dim: int, index
     )
 
 
+def narrowed(builder: Builder, index: Tracked, dim: int) -> Tracked:
+    """An index that is the same over a row's whole width, as one number a row."""
+    index = builder.static_index(index)
+    if index.layout.axis != dim or not index.layout.plain:
+        builder.unsupported("takes an index with merged axes")
+    spread = index.value.base_rows()
+    if spread.dim() == 1:
+        return index
+    key = ("narrowed", index.value)
+    if key not in builder.named:
+        own = spread.flatten(1)
+        if own.size(1) and not bool((own == own[:, :1]).all()):
+            builder.unsupported("takes an index of its own for every column")
+        first = own[:, 0].long().contiguous() if own.size(1) else own.new_zeros(len(own))
+        builder.named[key] = (builder.fixed(first, index.space), index.value)
+    return Tracked(builder.named[key][0], Layout(0), index.ids)
+
+
 def gathered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
     """`gather` along the rows' axis by an index that is the same for a row's whole width."""
     found, index = builder[op.args["self"]], builder[op.args["index"]]
     if not isinstance(index, Tracked) or isinstance(found, Tensor):
         on_everything(builder, op)
         return
-    index = builder.static_index(index)
-    if index.layout.axis != dim or not index.layout.plain or index.ids != "id":
+    which = narrowed(builder, index, dim)
+    if index.ids != "id" or isinstance(found, Uniform) or found.layout != index.layout:
         builder.unsupported("reads rows by an index that does not hold row numbers")
-    spread = index.value.base_rows()
-    own = spread.flatten(1) if spread.dim() > 1 else spread.unsqueeze(1)
-    same = not own.size(1) or bool((own == own[:, :1]).all())
-    if not same or isinstance(found, Uniform) or found.layout != index.layout:
-        builder.unsupported("reads every column by an index of its own")
-    key = ("narrowed", index.value)
-    if key not in builder.named:
-        builder.named[key] = (
-            builder.fixed(own[:, 0].long().contiguous(), index.space),
-            index.value,
-        )
-    value = builder.gathered(
-        found.value, index_rows(builder, Tracked(builder.named[key][0], Layout(0))), index.space
-    )
+    value = builder.gathered(found.value, index_rows(builder, which), index.space)
     width = [s[0] for k, s in enumerate(op.shapes[0]) if k != dim]
 
     def cut(rows: Tensor) -> Tensor:

@@ -29,11 +29,7 @@ def lower_cat(builder: Builder, op: AlignedOp) -> None:
         on_everything(builder, op)
         return
     layouts = {
-        Layout(
-            (k.layout.axis or 0) + (stacking and dim <= (k.layout.axis or 0)),
-            k.layout.outer,
-            k.layout.inner,
-        )
+        k.layout.at((k.layout.axis or 0) + (stacking and dim <= (k.layout.axis or 0)))
         for k in known
         if not isinstance(k, Tensor)
     }
@@ -75,13 +71,12 @@ def _one_after_the_other(builder: Builder, known: list, layout: Layout, op: Alig
             space = builder.space_of_size(k.sizes)
             if space is None:
                 builder.unsupported("joins rows of nothing that is known")
-            rows = k.rows.expand(space.size, *k.rows.shape[1:])
-            parts.append(builder.fixed(rows, space))
+            parts.append(builder.repeated(k, space))
         else:
             parts.append(k.value)
     dtype = op.dtypes[0]
     same = [
-        p if p.at(torch.zeros(0, dtype=torch.long)).dtype == dtype
+        p if p.none.dtype == dtype
         else builder.rows(lambda rows: rows.to(dtype), p)
         for p in parts
     ]  # fmt: skip

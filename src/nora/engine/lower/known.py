@@ -34,6 +34,10 @@ class Layout:
     outer: int = 1
     inner: int = 1
 
+    def at(self, axis: int) -> Layout:
+        """The same along another axis."""
+        return Layout(axis, self.outer, self.inner)
+
     @property
     def plain(self) -> bool:
         """Whether the axis holds nothing but the rows."""

@@ -8,6 +8,7 @@ rows, those that are not picked included; an operation on rows is done to all of
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -109,21 +110,20 @@ def _write(builder: Builder, op: AlignedOp, given: Picked) -> None:
         rows = written.rows
         if rows.ids or builder.ndim_of(rows) != builder.ndim_of(target):
             builder.unsupported("writes rows of another shape")
-        made = builder.rows(_where, target.value, mask.value, rows.value, numel=8)
+        made = builder.rows(written_where, target.value, mask.value, rows.value, numel=8)
     elif isinstance(written, Tensor) and written.numel() == 1:
-        number = written.reshape(())
-
-        def put(old: Tensor, chosen: Tensor) -> Tensor:
-            return _where(old, chosen, number)
-
+        put = partial(written_where, new=written.reshape(()))
         made = builder.rows(put, target.value, mask.value, numel=8)
     else:
         builder.unsupported("writes other rows than its mask picks")
     builder.set(Tracked(made, target.layout))
 
 
-def _where(old: Tensor, chosen: Tensor, new: Tensor) -> Tensor:
-    return torch.where(chosen.view(-1, *[1] * (old.dim() - 1)), new.to(old.dtype), old)
+def written_where(old: Tensor, chosen: Tensor, new: Tensor, add: bool = False) -> Tensor:
+    """Rows or entries where a mask holds, written or added to; the mask has fewer axes, or as many."""
+    chosen = chosen.view(*chosen.shape, *[1] * (old.dim() - chosen.dim()))
+    new = new.to(old.dtype)
+    return torch.where(chosen, old + new if add else new, old)
 
 
 def _row_wise(builder: Builder, op: AlignedOp, first: Picked) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch_geometric.nn import HeteroLinear
 from torch_geometric.nn.aggr import MedianAggregation, QuantileAggregation
@@ -62,11 +61,7 @@ def by_type(builder: Builder, module: Any, x: Known | None, type_vec: Known | No
     """A linear map with weights by the row's own type."""
     if not isinstance(x, Tracked) or not isinstance(type_vec, Tracked | Uniform):
         return None
-    flat = (
-        x.layout.tensor(x.value.at(torch.zeros(0, dtype=torch.long)))
-        if x.layout.axis == 0
-        else None
-    )
+    flat = x.layout.tensor(x.value.none) if x.layout.axis == 0 else None
     if flat is None or flat.dim() != 2 or type_vec.layout != x.layout:
         return None
     types = builder.repeated(type_vec, x.space) if isinstance(type_vec, Uniform) else type_vec.value

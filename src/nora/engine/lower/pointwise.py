@@ -38,7 +38,7 @@ def bring_to_rows(
 
     def placed(ref: Ref) -> Layout:
         layout = builder.layout(ref)
-        return Layout((layout.axis or 0) + shift[ref], layout.outer, layout.inner)
+        return layout.at((layout.axis or 0) + shift[ref])
 
     known = {ref: builder[ref] for ref in refs}
     rowed = [
@@ -83,7 +83,7 @@ def _relaid(found: Uniform, layout: Layout, shift: int) -> Dense:
     rows = rows.unsqueeze(axis + 1)
     sizes = list(rows.shape)
     sizes[axis + 1], sizes[axis + 2] = layout.outer, layout.inner
-    return Uniform(rows.expand(sizes), Layout(axis, layout.outer, layout.inner), found.sizes)
+    return Uniform(rows.expand(sizes), layout.at(axis), found.sizes)
 
 
 def _to_every_row(

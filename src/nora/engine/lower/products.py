@@ -12,6 +12,7 @@ from nora.engine.lower.rowwise import no_ids
 from nora.engine.ops.sum_of_products import SumOfProducts
 from nora.engine.trace.align import AlignedOp
 
+OWN_ROWS = "meets a tensor of the model's own that has a row for every node"
 # Names of the left factor, the right factor and what is added, and the axis that the sum runs over.
 FACTORS: dict[str, tuple[str, str, str | None]] = {
     "mm": ("self", "mat2", None),
@@ -66,13 +67,8 @@ def lower_product(builder: Builder, op: AlignedOp) -> None:
         if not isinstance(found, Tracked | Uniform):
             continue
         axis = found.layout.axis
-        if axis is None or op.name == "dot":
-            on_everything(builder, op)
-            return
-        if op.name in ("mv", "addmv") and not is_left:
-            on_everything(builder, op)
-            return
-        if axis == summed:
+        vector = op.name == "dot" or (op.name in ("mv", "addmv") and not is_left)
+        if axis is None or axis == summed or vector:
             on_everything(builder, op)
             return
         both = isinstance(first, Tracked | Uniform) and isinstance(second, Tracked | Uniform)
@@ -82,14 +78,14 @@ def lower_product(builder: Builder, op: AlignedOp) -> None:
                 "multiplies rows with rows (where all nodes attend to all, a full pass is the only way)",
             )
             return
-        layouts.append(Layout(axis, found.layout.outer, found.layout.inner))
+        layouts.append(found.layout)
     if len(set(layouts)) > 1:
         builder.unsupported("meets rows along different axes")
     layout = layouts[0] if layouts else None
     more = None if added is None else builder[added]
     if added is not None and isinstance(more, Tracked | Uniform):
         shift = len(op.shapes[0]) - builder.ndim(added)
-        own = Layout((more.layout.axis or 0) + shift, more.layout.outer, more.layout.inner)
+        own = more.layout.at((more.layout.axis or 0) + shift)
         if more.layout.axis is None or layout is None or own != layout:
             on_everything(builder, op)
             return
@@ -99,12 +95,9 @@ def lower_product(builder: Builder, op: AlignedOp) -> None:
     if batched and layout.axis == 0:
         for ref in (left, right):
             if not isinstance(builder[ref], Tracked | Uniform):
-                builder.unsupported(
-                    "meets a tensor of the model's own that has a row for every node"
-                )
+                builder.unsupported(OWN_ROWS)
     if isinstance(more, Tensor):
-        shape = list(more.shape)
-        at = (layout.axis or 0) - (len(op.shapes[0]) - len(shape))
-        if at >= 0 and shape[at] != 1:
-            builder.unsupported("meets a tensor of the model's own that has a row for every node")
+        at = (layout.axis or 0) - (len(op.shapes[0]) - more.dim())
+        if at >= 0 and more.size(at) != 1:
+            builder.unsupported(OWN_ROWS)
     builder.apply(op, layout)

@@ -43,8 +43,7 @@ def lower_reduction(builder: Builder, op: AlignedOp) -> None:
         return
     if axis not in dims:
         fewer = 0 if op.args.get("keepdim", False) else sum(d < axis for d in dims)
-        layout = Layout(axis - fewer, found.layout.outer, found.layout.inner)
-        builder.apply(op, layout)
+        builder.apply(op, found.layout.at(axis - fewer))
         return
     floating = op.dtypes[0] is not None and op.dtypes[0].is_floating_point
     if isinstance(found, Uniform) and op.name in ("max", "min", "amax", "amin", "any", "all"):
@@ -72,7 +71,7 @@ def _note_count(builder: Builder, op: AlignedOp, mask: Tracked) -> None:
 
 
 def _of_one_row(builder: Builder, op: AlignedOp, found: Uniform) -> None:
-
+    """What holds of one row, of equal rows."""
     one = found.layout.tensor(found.rows)
     args, kwargs = bound(op, lambda ref: one if ref == op.args["self"] else builder[ref])
     out = op.func(*args, **kwargs)
@@ -95,7 +94,6 @@ def _largest_number(builder: Builder, op: AlignedOp, found: Tracked) -> None:
 def _over_rows(builder: Builder, op: AlignedOp, found: Tracked, dims: list[int]) -> None:
     """Sum or mean over all rows: corrected for those that changed and those that went."""
     layout, dtype = found.layout, op.dtypes[0]
-    builder.ndim(op.args["self"])
     shape = [dims_[0] for dims_ in op.shapes[0]]
     others = [d for d in dims if d != layout.axis]
 
@@ -109,7 +107,7 @@ def _over_rows(builder: Builder, op: AlignedOp, found: Tracked, dims: list[int])
     each = builder.rows(own, found.value)
     space = found.space
     index = torch.zeros(space.size, dtype=torch.long)
-    none = each.at(torch.zeros(0, dtype=torch.long))
+    none = each.none
     start = builder.fixed(none.new_zeros(1, *none.shape[1:]), builder.graph)
     total = builder.scattered(each, index, start, "sum", True)
     extra = layout.factor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,11 +15,6 @@ from nora.engine.trace.align import AlignedOp, Sized
 from nora.engine.trace.trace import Ref
 
 aten = torch.ops.aten
-NONE = torch.zeros(0, dtype=torch.long)
-
-
-def _own(builder: Builder, op: AlignedOp) -> Layout:
-    return builder.layout(op.args["self"])
 
 
 def no_ids(builder: Builder, op: AlignedOp) -> None:
@@ -39,7 +33,7 @@ def along_one_axis(builder: Builder, op: AlignedOp) -> None:
     found = builder[op.args["self"]]
     others = [o for o in builder.operands(op.args) if o is not found and not hasattr(o, "numel")]
     size = builder.ndim(op.args["self"])
-    layout = _own(builder, op)
+    layout = builder.layout(op.args["self"])
     if op.name == "constant_pad_nd":
         padded = {size - 1 - k // 2 for k, n in enumerate(op.args["pad"]) if n}
     elif op.name in ("tril", "triu"):
@@ -52,7 +46,7 @@ def along_one_axis(builder: Builder, op: AlignedOp) -> None:
         on_everything(builder, op)
         return
     if len(op.shapes[0]) < size and layout.axis is not None:  # without the axis that is reduced
-        layout = replace(layout, axis=layout.axis - (min(padded) < layout.axis))
+        layout = layout.at(layout.axis - (min(padded) < layout.axis))
     builder.apply(op, layout)
 
 
@@ -62,7 +56,7 @@ def lower_sort(builder: Builder, op: AlignedOp) -> None:
     from nora.engine.lower.structure import sorted_rows
 
     size = builder.ndim(op.args["self"])
-    layout = _own(builder, op)
+    layout = builder.layout(op.args["self"])
     if int(op.args["dim"]) % max(size, 1) == layout.axis:
         sorted_rows(builder, op)
         return
@@ -114,7 +108,7 @@ def _learnt_affine(builder: Builder, op: AlignedOp) -> dict[str, Any] | None:
         builder[ref] if isinstance(ref, Ref) else ref for ref in map(op.args.get, names)
     ]
     found = builder.rowed(op.args["input"])
-    rows = found.rows if isinstance(found, Uniform) else found.value.at(NONE)
+    rows = found.rows if isinstance(found, Uniform) else found.value.none
     dtypes = {tensor.dtype for tensor in (rows, *known) if tensor is not None}
     if len(dtypes) > 1 or not dtypes <= {torch.float32, torch.float64}:
         return None
@@ -182,7 +176,7 @@ def put_along_one_axis(builder: Builder, op: AlignedOp) -> None:
                 return
             if key == "src" and op.name == "select_scatter" and axis >= dim:
                 axis += 1
-            layouts[key] = Layout(axis, found.layout.outer, found.layout.inner)
+            layouts[key] = found.layout.at(axis)
     if len(set(layouts.values())) != 1:
         builder.unsupported("meets rows along different axes")
     layout = next(iter(layouts.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,9 +12,10 @@ from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space, whole_graph
 from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
-from nora.engine.lower.gathers import index_rows, masked
+from nora.engine.lower.gathers import index_rows, masked, narrowed
 from nora.engine.lower.known import Dense, Layout, Tracked, Uniform
 from nora.engine.lower.lowerings import lower
+from nora.engine.lower.masks import written_where
 from nora.engine.lower.rowwise import no_ids
 from nora.engine.ops.reduce import Reduction
 from nora.engine.trace.align import AlignedOp
@@ -38,7 +40,7 @@ def scattered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
     index = builder[args["index"]]
     shape = builder.shapes[args["index"].id]
     if isinstance(index, Tracked):
-        index = _narrowed(builder, index, dim)
+        index = narrowed(builder, index, dim)
     if not isinstance(source, Tensor | Tracked | Uniform):
         rest = tuple(s for k, s in enumerate(shape) if k != dim)
         row = torch.full((1, *[s[0] for s in rest]), source, dtype=op.dtypes[0])
@@ -46,24 +48,6 @@ def scattered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
     elif "src" in args and builder.shapes[args["src"].id] != shape:
         builder.unsupported("reduces only a part of its rows")
     into(builder, op, builder[args["self"]], dim, index, source, reduce, keep)
-
-
-def _narrowed(builder: Builder, index: Tracked, dim: int) -> Tracked:
-    """An index that is the same over a row's whole width, as one number a row."""
-    index = builder.static_index(index)
-    if index.layout.axis != dim or not index.layout.plain:
-        builder.unsupported("reduces by an index with merged axes")
-    spread = index.value.base_rows()
-    if spread.dim() == 1:
-        return index
-    key = ("narrowed", index.value)
-    if key not in builder.named:
-        own = spread.flatten(1)
-        if own.size(1) and not bool((own == own[:, :1]).all()):
-            builder.unsupported("reduces every column by an index of its own")
-        first = own[:, 0].long().contiguous() if own.size(1) else own.new_zeros(len(own))
-        builder.named[key] = (builder.fixed(first, index.space), index.value)
-    return Tracked(builder.named[key][0], Layout(0), index.ids)
 
 
 @lower("index_add", "index_reduce")
@@ -146,15 +130,8 @@ def _by_mask(
     if isinstance(values, Tensor):
         if values.dim() > len(op.shapes[0]) - 1 and values.numel() != 1:
             builder.unsupported("writes a tensor of the model's own to rows")
-
-        written = values.reshape([]) if values.numel() == 1 else values
-
-        def put(rows: Tensor, chosen: Tensor) -> Tensor:
-            new = written
-            chosen = chosen.view(-1, *[1] * (rows.dim() - 1))
-            new = new.to(rows.dtype)
-            return torch.where(chosen, rows + new if reduce == "sum" else new, rows)
-
+        new = values if number is None else number
+        put = partial(written_where, new=new, add=reduce == "sum")
         builder.set(Tracked(builder.rows(put, own.value, mask.value), own.layout))
         return
     mask = builder.static_index(mask, "a mask")
@@ -176,13 +153,8 @@ def _by_entries(
     """Where a mask over several axes holds, one number."""
     if not isinstance(own, Tracked) or own.layout != mask.layout or own.space is not mask.space:
         builder.unsupported("writes to rows by a mask of other rows")
-
-    def entrywise(rows: Tensor, chosen: Tensor) -> Tensor:
-        chosen = chosen.view(*chosen.shape, *[1] * (rows.dim() - chosen.dim()))
-        other = number.to(rows.dtype)
-        return torch.where(chosen, rows + other if reduce == "sum" else other, rows)
-
-    builder.set(Tracked(builder.rows(entrywise, own.value, mask.value), own.layout))
+    put = partial(written_where, new=number, add=reduce == "sum")
+    builder.set(Tracked(builder.rows(put, own.value, mask.value), own.layout))
 
 
 def into(

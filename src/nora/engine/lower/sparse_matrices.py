@@ -11,7 +11,7 @@ from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.gathers import index_rows
-from nora.engine.lower.known import Dense, Layout, Matrix, Pointers, Tracked, Uniform
+from nora.engine.lower.known import Layout, Matrix, Pointers, Tracked
 from nora.engine.lower.lowerings import lower
 from nora.engine.ops.reduce import Reduction
 from nora.engine.trace.align import AlignedOp
@@ -94,16 +94,8 @@ def pointers(builder: Builder, op: AlignedOp) -> None:
 
 def _weight(builder: Builder, ref: Ref, space: Space) -> Tracked:
     """The values of a matrix, one number for every entry."""
-    weight: Dense | None = builder[ref]
-    if isinstance(weight, Uniform):
-        weight = Tracked(builder.repeated(weight, space), weight.layout)
-    if isinstance(weight, Tracked):
-        weight = builder.as_rows_of(weight, space)
-    if (
-        not isinstance(weight, Tracked)
-        or weight.layout != Layout(0)
-        or builder.ndim_of(weight) != 1
-    ):
+    weight = builder.rowed_known(builder[ref], space)
+    if weight is None or weight.layout != Layout(0) or builder.ndim_of(weight) != 1:
         builder.unsupported("makes a sparse matrix of other values than its entries")
     return weight
 
@@ -129,14 +121,10 @@ def lower_sparse_product(builder: Builder, op: AlignedOp) -> None:
     matrix, dense = builder.known[args[left].id], builder.known[args[right].id]
     if not isinstance(matrix, Matrix) or isinstance(dense, Matrix):
         builder.unsupported("multiplies with a sparse matrix on the right")
-    if isinstance(dense, Uniform):
-        dense = Tracked(builder.repeated(dense, matrix.columns), dense.layout)
     if isinstance(dense, Tensor):
         dense = builder.own_rows(dense, 0, matrix.columns)
-    if not isinstance(dense, Tracked) or dense.layout != Layout(0):
-        builder.unsupported("multiplies a sparse matrix with what has no row for every column")
-    same = builder.as_rows_of(dense, matrix.columns)
-    if same is None:
+    same = builder.rowed_known(dense, matrix.columns)
+    if same is None or same.layout != Layout(0):
         builder.unsupported("multiplies a sparse matrix with other rows than its columns")
     beta, alpha = args.get("beta", 1), args.get("alpha", 1)
     if alpha != 1 or (op.name != "mm" and "beta" in args and beta not in (0, 1)):
@@ -146,10 +134,8 @@ def lower_sparse_product(builder: Builder, op: AlignedOp) -> None:
     scaled = builder.rows(_scaled, read, matrix.values, numel=8)
     made = _reduced(builder, matrix, scaled, reduce)
     if op.name in ("addmm", "_sparse_addmm") and beta:
-        added = builder[args["self"]]
-        if isinstance(added, Uniform):
-            added = Tracked(builder.repeated(added, matrix.rows), added.layout)
-        if not isinstance(added, Tracked) or added.space is not matrix.rows:
+        added = builder.rowed_known(builder[args["self"]], matrix.rows)
+        if added is None or added.layout != Layout(0):
             builder.unsupported("adds to a product with a sparse matrix")
         made = builder.rows(lambda a, b: a + b, made, added.value)
     builder.set(Tracked(made, Layout(0)))
@@ -160,7 +146,7 @@ def _scaled(rows: Tensor, weight: Tensor) -> Tensor:
 
 
 def _reduced(builder: Builder, matrix: Matrix, rows: Value, reduce: str) -> Value:
-    none = rows.at(torch.zeros(0, dtype=torch.long))
+    none = rows.none
     start = builder.fixed(
         none.new_zeros(1, *none.shape[1:]).expand(matrix.rows.size, *none.shape[1:]), matrix.rows
     )

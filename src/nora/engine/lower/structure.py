@@ -26,7 +26,7 @@ def nonzero(builder: Builder, op: AlignedOp) -> None:
     if builder.is_mask(found) and not found.value.static and pick_numbers(builder, found):
         return
     mask = builder.static_index(found, "a mask")
-    if mask.value.at(torch.zeros(0, dtype=torch.long)).dtype != torch.bool:
+    if mask.value.none.dtype != torch.bool:
         whole = builder.rows(lambda rows: rows != 0, mask.value)
         mask = Tracked(whole, mask.layout)
     space, rows = masked(builder, mask, op.shapes[0][0])

@@ -28,8 +28,9 @@ def _ids(builder: Builder, op: AlignedOp) -> Any:
     return found.ids if isinstance(found, Tracked) else ""
 
 
-def _moved(layout: Layout, axis: int) -> Layout:
-    return Layout(axis, layout.outer, layout.inner)
+def _passed_on(builder: Builder, op: AlignedOp, axis: int, **how: Any) -> None:
+    """The operation on rows, which lie along this axis after it."""
+    builder.apply(op, _layout(builder, op).at(axis), ids=_ids(builder, op), **how)
 
 
 def _whole_graph(builder: Builder, op: AlignedOp) -> bool:
@@ -54,17 +55,15 @@ def turned(builder: Builder, op: AlignedOp) -> None:
     else:
         a, b = op.args["dim0"] % size, op.args["dim1"] % size
         order[a], order[b] = order[b], order[a]
-    layout = _layout(builder, op)
-    builder.apply(op, _moved(layout, order.index(layout.axis or 0)), ids=_ids(builder, op))
+    _passed_on(builder, op, order.index(_layout(builder, op).axis or 0))
 
 
 @lower("unsqueeze")
 def unsqueezed(builder: Builder, op: AlignedOp) -> None:
     """One axis more."""
-    layout = _layout(builder, op)
-    axis = layout.axis or 0
+    axis = _layout(builder, op).axis or 0
     new = op.args["dim"] % (builder.ndim(op.args["self"]) + 1)
-    builder.apply(op, _moved(layout, axis + (new <= axis)), ids=_ids(builder, op))
+    _passed_on(builder, op, axis + (new <= axis))
 
 
 @lower("squeeze")
@@ -79,14 +78,9 @@ def squeezed(builder: Builder, op: AlignedOp) -> None:
     if axis in gone:
         builder.unsupported("removes the axis of the nodes or edges where there is one of them")
     # Only these axes: with few rows, others may happen to have size 1.
-    func = aten.squeeze.dims
-    builder.apply(
-        op,
-        _moved(layout, axis - sum(d < axis for d in gone)),
-        {"self": op.args["self"], "dim": gone},
-        ids=_ids(builder, op),
-        func=func,
-    )
+    given = {"self": op.args["self"], "dim": gone}
+    fewer = sum(d < axis for d in gone)
+    _passed_on(builder, op, axis - fewer, args=given, func=aten.squeeze.dims)
 
 
 def relocate(builder: Builder, op: AlignedOp, layout: Layout) -> Layout:
@@ -149,14 +143,8 @@ def reshaped(builder: Builder, op: AlignedOp) -> None:
                 builder.set(again)
                 return
     layout = relocate(builder, op, _layout(builder, op))
-    func = aten.reshape.default
-    builder.apply(
-        op,
-        layout,
-        {"self": op.args["self"], "shape": sizes_for(op, layout)},
-        ids=_ids(builder, op),
-        func=func,
-    )
+    given = {"self": op.args["self"], "shape": sizes_for(op, layout)}
+    builder.apply(op, layout, given, ids=_ids(builder, op), func=aten.reshape.default)
 
 
 def _spread(builder: Builder, op: AlignedOp, tensor: Tensor) -> None:
@@ -202,7 +190,7 @@ def lower_expand(builder: Builder, op: AlignedOp) -> None:
         return
     layout = _layout(builder, op)
     shift = len(op.shapes[0]) - builder.ndim(op.args["self"])
-    layout = _moved(layout, (layout.axis or 0) + shift)
+    layout = layout.at((layout.axis or 0) + shift)
     sized = [k for k, dims in enumerate(op.shapes[0]) if len(set(dims)) > 1 and k != layout.axis]
     if sized:
         builder.unsupported("spreads rows over all rows")
@@ -234,7 +222,7 @@ def lower_repeat(builder: Builder, op: AlignedOp) -> None:
     axis = (layout.axis or 0) + len(repeats) - builder.ndim(op.args["self"])
     if repeats[axis] != 1:
         builder.unsupported("repeats the rows")
-    builder.apply(op, _moved(layout, axis), ids=_ids(builder, op))
+    _passed_on(builder, op, axis)
 
 
 @lower("select")
@@ -244,9 +232,7 @@ def selected(builder: Builder, op: AlignedOp) -> None:
     if dim == layout.axis:
         on_everything(builder, op)
         return
-    builder.apply(
-        op, _moved(layout, (layout.axis or 0) - (dim < (layout.axis or 0))), ids=_ids(builder, op)
-    )
+    _passed_on(builder, op, (layout.axis or 0) - (dim < (layout.axis or 0)))
 
 
 @lower("slice")
@@ -303,7 +289,7 @@ def divided(builder: Builder, op: AlignedOp) -> None:
         _split_rows(builder, op, dim)
         return
     fewer = op.name == "unbind" and dim < (layout.axis or 0)
-    builder.apply(op, _moved(layout, (layout.axis or 0) - fewer), ids=_ids(builder, op))
+    _passed_on(builder, op, (layout.axis or 0) - fewer)
 
 
 def _span(builder: Builder, space: Space, sizes: Sequence[tuple[int, ...]], place: int) -> Space:

@@ -59,8 +59,7 @@ class Reduce(Op):
     @cached_property
     def _corrects(self) -> bool:
         """Whether sums are corrected: in half precision, they would be rounded otherwise than new ones."""
-        none = torch.zeros(0, dtype=torch.long)
-        return self.reduce == "sum" and self._source.at(none).dtype in (torch.float, torch.double)
+        return self.reduce == "sum" and self._source.none.dtype in (torch.float, torch.double)
 
     @cached_property
     def senders(self) -> tuple[Tensor, Tensor]:
@@ -245,7 +244,7 @@ class GroupBy(Reduce):
         shape: tuple[int, ...],
         space: Space,
     ) -> None:
-        none = source.at(torch.zeros(0, dtype=torch.long))
+        none = source.none
         empty = none.new_full((1, *shape), fill)
         start = Value(space, -1, empty.expand(space.size, *shape))
         output = Value(space, depth_after(source, start, space))

@@ -8,6 +8,7 @@ rows themselves. Products, segments and scatters become gathers and scatters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,6 +19,9 @@ from nora.engine.trace.stand_ins import operation, original_function, own, stand
 
 STORAGE, MATMUL = "torch_sparse.storage", "torch_sparse.matmul"
 SCATTER, SEGMENTS = "torch_scatter.scatter", "torch_scatter.segment_csr"
+# torch's names for what these packages call `min` and `max`.
+EXTREMA = {"min": "amin", "max": "amax"}
+Function = Callable[..., Any]
 # The rows that tensors of pointers lead to, and how many there are, as long as the tensors are alive.
 _ROWS: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
@@ -97,24 +101,18 @@ def _csr2csc(self):
     return self._csr2csc
 
 
-@stands_in(MATMUL, "spmm_sum")
-def _spmm_sum(src, other):
-    return _product(src, other, "sum")
+def _product_by(reduce: str, alone: bool) -> Function:
+    def stand_in(src, other):
+        made = _product(src, other, reduce)
+        return made if alone else (made, None)
+
+    return stand_in
 
 
-@stands_in(MATMUL, "spmm_mean")
-def _spmm_mean(src, other):
-    return _product(src, other, "mean")
-
-
-@stands_in(MATMUL, "spmm_min")
-def _spmm_min(src, other):
-    return _product(src, other, "amin"), None
-
-
-@stands_in(MATMUL, "spmm_max")
-def _spmm_max(src, other):
-    return _product(src, other, "amax"), None
+for _name, _reduce in EXTREMA.items():
+    stands_in(MATMUL, f"spmm_{_name}")(_product_by(_reduce, alone=False))
+for _name in ("sum", "mean"):
+    stands_in(MATMUL, f"spmm_{_name}")(_product_by(_name, alone=True))
 
 
 @stands_in("torch_sparse.diag", "set_diag")
@@ -140,41 +138,34 @@ def _scatter_mul(src, index, dim, out, dim_size):
     return (start + 1).scatter_reduce_(dim, index, src, "prod")
 
 
-@stands_in(SCATTER, "scatter_min")
-def _scatter_min(src, index, dim, out, dim_size):
-    if out is not None:
-        return original_function("scatter_min")(src, index, dim, out, dim_size)
-    return _extremum(src, index, dim, dim_size, "amin")
+def _extremum(name: str) -> Function:
+    def stand_in(src, index, dim, out, dim_size):
+        if out is not None:
+            return original_function(f"scatter_{name}")(src, index, dim, out, dim_size)
+        start, dim, index = _prepared(src, index, dim, dim_size)
+        made = start.scatter_reduce_(dim, index, src, EXTREMA[name], include_self=False)
+        return made, own.arg_of(made, src, index, dim)
+
+    return stand_in
 
 
-@stands_in(SCATTER, "scatter_max")
-def _scatter_max(src, index, dim, out, dim_size):
-    if out is not None:
-        return original_function("scatter_max")(src, index, dim, out, dim_size)
-    return _extremum(src, index, dim, dim_size, "amax")
+def _by_pointers(name: str, function: Callable[[Tensor, Tensor, int], Tensor]) -> Function:
+    def stand_in(src, indptr, out):
+        if out is not None or indptr not in _ROWS:
+            return original_function(name)(src, indptr, out)
+        return function(src, *_ROWS[indptr])
+
+    return stand_in
 
 
-@stands_in(SEGMENTS, "segment_sum_csr")
-def _segment_sum_csr(src, indptr, out):
-    if out is not None or indptr not in _ROWS:
-        return original_function("segment_sum_csr")(src, indptr, out)
-    row, size = _ROWS[indptr]
-    return _reduced(src, row, size, "sum")
-
-
-@stands_in(SEGMENTS, "segment_mean_csr")
-def _segment_mean_csr(src, indptr, out):
-    if out is not None or indptr not in _ROWS:
-        return original_function("segment_mean_csr")(src, indptr, out)
-    row, size = _ROWS[indptr]
-    return _reduced(src, row, size, "mean")
-
-
-@stands_in(SEGMENTS, "gather_csr")
-def _gather_csr(src, indptr, out):
-    if out is not None or indptr not in _ROWS:
-        return original_function("gather_csr")(src, indptr, out)
-    return src[_ROWS[indptr][0]]
+for _name in EXTREMA:
+    stands_in(SCATTER, f"scatter_{_name}")(_extremum(_name))
+for _name, _function in {
+    "segment_sum_csr": lambda src, row, size: _reduced(src, row, size, "sum"),
+    "segment_mean_csr": lambda src, row, size: _reduced(src, row, size, "mean"),
+    "gather_csr": lambda src, row, size: src[row],
+}.items():
+    stands_in(SEGMENTS, _name)(_by_pointers(_name, _function))
 
 
 def _counted(index: Tensor, size: int) -> Tensor:
@@ -212,12 +203,3 @@ def _prepared(src: Tensor, index: Tensor, dim: int, size: int | None) -> tuple[T
     shape = list(src.shape)
     shape[dim] = int(index.max()) + 1 if size is None else size
     return src.new_zeros(shape), dim, index.expand_as(src)
-
-
-def _extremum(
-    src: Tensor, index: Tensor, dim: int, size: int | None, reduce: str
-) -> tuple[Tensor, Tensor]:
-    """The largest or smallest of each group, and where it stands."""
-    start, dim, index = _prepared(src, index, dim, size)
-    made = start.scatter_reduce_(dim, index, src, reduce, include_self=False)
-    return made, own.arg_of(made, src, index, dim)
