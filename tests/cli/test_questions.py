@@ -376,7 +376,7 @@ class TestFragile:
 
     def test_what_cannot_be_asked_is_refused(self, karate: Path, links: Path) -> None:
         assert "must be nodes or edges" in refused("fragile", karate, "--by", "node")
-        assert "predicted classes" in refused("fragile", links)
+        assert "predicts classes" in refused("fragile", links)
 
 
 def test_what_if_counts_the_targets_alone(karate: Path) -> None:

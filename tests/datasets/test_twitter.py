@@ -111,7 +111,7 @@ def test_every_missing_file_is_named_with_its_source_and_place(tiny: Path) -> No
     with pytest.raises(DatasetUnavailableError) as caught:
         nora.load_dataset("p-20-50")
     message = str(caught.value)
-    missing = "P_20_50/retweet_list.csv, P_20_50/mention_list.csv."
+    missing = f"{twitter.MORE_LABELS}, P_20_50/retweet_list.csv, P_20_50/mention_list.csv"
     assert f"Missing: {missing}" in message
     assert URL in message
     assert f"put them into {tiny.parent}" in message

@@ -156,10 +156,10 @@ class TestAsking:
     @pytest.mark.parametrize(
         ("asked", "message"),
         [
-            (("editor", 1), "'editor'. Did you mean 'author'?.*paper"),
-            (("author", 9), "node 9.*type 'author' has 5 nodes (0 … 4)"),
-            (3, "name the type.*node, e.g. ('author', 17)"),
-            ([3, 4], "name the type.*node, e.g. ('author', 17)"),
+            (("editor", 1), "'editor'. Did you mean 'author'?"),
+            (("author", 9), "type 'author' has 5 nodes (0 … 4)"),
+            (3, "node, e.g. ('author', 17)"),
+            ([3, 4], "node, e.g. ('author', 17)"),
         ],
     )
     def test_a_node_that_is_not_there_is_refused(self, asked: object, message: str) -> None:

@@ -16,7 +16,7 @@ from graphs import FEATURES, GRAPHS, directed, double, some_pairs, two_camps
 from hetero_graphs import library
 from hetero_graphs import network as hetero_network
 from networks import PLAIN, Centred, network, patchwork
-from nora.engine.estimate.cost_sample import Pilot
+from nora.engine.estimate.cost_sample import CostSample
 from nora.graph.edge_lookup import EdgeLookup
 from nora.methods import auto
 from nora.results.exactness import method_name
@@ -259,7 +259,7 @@ def test_auto_is_exact_where_that_fits_and_an_estimate_where_it_does_not(
     assert "full forward passes" in quick.details["auto"]["reason"]
     torch.testing.assert_close(quick.scores, truth.scores)
 
-    class Slow(Pilot):
+    class Slow(CostSample):
         def __init__(self, *given: Any, **options: Any) -> None:
             super().__init__(*given, **options)
             self.seconds = 1000.0
@@ -267,7 +267,7 @@ def test_auto_is_exact_where_that_fits_and_an_estimate_where_it_does_not(
     monkeypatch.setattr(auto, "_pass_seconds", lambda problem: 1.0)
     within = session.edge_influence(method="auto", budget=30, progress=False)
     assert "within the budget" in within.details["auto"]["reason"]
-    monkeypatch.setattr(auto, "Pilot", Slow)
+    monkeypatch.setattr(auto, "CostSample", Slow)
     monkeypatch.setattr(auto, "CALIBRATED", 0)
     with pytest.warns(UserWarning, match="auto picked an estimate: exact"):
         some = session.edge_influence(

@@ -58,7 +58,7 @@ class KnownIds:
 def plain_id(text: str) -> str:
     """A whole number without the `.0` that a column of floats gives it; other text as it is.
 
-    >>> plain("1000.0"), plain("v1.0"), plain("007.0")
+    >>> plain_id("1000.0"), plain_id("v1.0"), plain_id("007.0")
     ('1000', 'v1.0', '007.0')
     """
     return text[:-2] if text.endswith(".0") and WHOLE.fullmatch(text) else text

@@ -239,10 +239,8 @@ def whole_graph(num_nodes: int, slots: int = 1) -> Space:
 
 
 def joined_space(parts: list[Space]) -> Space:
-    """The rows of several spaces, one after the other."""
+    """The rows of several spaces, one after the other: all can be removed, or none."""
     k = max(part.ends.size(0) for part in parts)
-    if any(part.ends.size(0) == 0 for part in parts) and k:
-        raise ValueError("rows that stay and rows that go cannot be joined")
     ends = [
         part.ends if part.ends.size(0) == k else part.ends[torch.arange(k) % part.ends.size(0)]
         for part in parts

@@ -338,6 +338,8 @@ class Builder(Bindings):
         """Rows of several values, one after the other, in a space of their own."""
         key = ("join", *(part.space for part in parts))
         if key not in self.named:
+            if len({part.space.ends.size(0) == 0 for part in parts}) > 1:
+                self.unsupported("joins rows that stay after a removal with rows that do not")
             self.named[key] = self.entered(joined_space([part.space for part in parts]))
             inner = [self.parts_of(part.space) for part in parts]
             self.parts[self.named[key]] = [one for each in inner for one in each]

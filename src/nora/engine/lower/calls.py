@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -122,6 +123,8 @@ class Calls:
         args = [given.of(a) for a in call.args]
         kwargs = {key: given.of(a) for key, a in call.kwargs.items()}
         kwargs |= given.checked(call.module)
+        if kwargs.keys() - inspect.signature(lowering.function).parameters.keys():
+            raise _NotApplicableError  # weights of an adjacency, in a layer that has none
         made: Value | None = lowering.function(builder, call.module, *args, **kwargs)
         if made is None:
             return None

@@ -59,7 +59,7 @@ def node_name(result: Influence | Effect, node: int | tuple[str, int], what: str
 def figure_text(name: str, longest: int = LONGEST) -> str:
     """A name as a figure can show it: one line, not too long, never read as a formula.
 
-    >>> written("costs $5 or $6"), written("a" * 40, 8), written("two\\nlines")
+    >>> figure_text("costs $5 or $6"), figure_text("a" * 40, 8), figure_text("two\\nlines")
     ('costs \\\\$5 or \\\\$6', 'aaaaaaa…', 'two lines')
     """
     line = "".join(sign if sign.isprintable() else " " for sign in name)
