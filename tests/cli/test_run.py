@@ -347,7 +347,7 @@ class TestKinds:
         )  # fmt: skip
         assert found["architecture"]["name"] == "rgcn"
         assert found["architecture"]["sizes"] == {"num_relations": 2}
-        assert "edges; gcn and gcnii" in "\n".join(found["notes"])
+        assert "gcn and gcnii" in "\n".join(found["notes"])
         trained = nora.load_run(out / "run")
         assert trained.dataset.edge_type_names == ("knows", "likes")
         truth = nora.influence(trained.model, trained.data, "brute", progress=False)

@@ -320,7 +320,7 @@ def test_edges_that_some_layers_use_otherwise_than_others_take_a_full_pass() -> 
     del data.edge_weight
     engine = engine_of(Forwards().eval(), data)
     pair = new_edges(data, "edge_weight", random.Random(0))[0][:2]
-    check(engine, Edits(add_edges=[pair]), told="otherwise than others")
+    check(engine, Edits(add_edges=[pair]), told="differently from others")
 
 
 @pytest.mark.parametrize(

@@ -375,14 +375,14 @@ CASES = [
     ),
     Case(
         "labels of nan",
-        noted="1 label 'nan' of labels.csv: taken as not known",
+        noted="1 label 'nan' of labels.csv: treated as unknown",
         labels="id,label\na,nan\nb,x\nc,y\nd,x\n",
         check=lambda d: d.y.tolist() == [-1, 0, 1, 0],
     ),
     Case("labels of NaN", noted="2 labels 'NaN'", labels="id,label\na,NaN\nb,NaN\nc,y\nd,y\n"),
     Case(
         "a class called NA",
-        noted="'NA' is taken as the name of a class",
+        noted="'NA' is used as the name of a class",
         labels="id,label\na,NA\nb,NA\nc,y\nd,y\n",
     ),
     Case("labels all nan", "every label is blank", labels="id,label\na,nan\nb,nan\nc,nan\nd,nan\n"),
@@ -486,7 +486,7 @@ CASES = [
     ),
     Case(
         "edges of other names, as Parquet",
-        noted="the columns 'wer' and 'wen' of e.parquet are taken as source and target",
+        noted="the columns 'wer' and 'wen' of e.parquet are used as source and target",
         edges=parquet(wer=["a", "b", "c"], wen=["b", "c", "a"]),
         names={"edges": "e.parquet"},
         check=lambda d: d.num_edges == 6,
@@ -617,7 +617,7 @@ CASES = [
     ),
     Case(
         "dates of other countries",
-        noted="'u' of features.csv looks like dates, and is taken as words: dates are read as",
+        noted="'u' of features.csv looks like dates, and is treated as words: dates are read as",
         features="id,u\na,31.12.2014\nb,1/2/2015\nc,31.12.2014\nd,\n",
     ),
     Case(

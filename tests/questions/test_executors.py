@@ -182,7 +182,7 @@ class TestWhatIsRefused:
     def test_a_model_that_has_no_engine(self, pool) -> None:
         data = nora.load_dataset("karate").data
         data.x = torch.randn(34, 3).double()
-        with pytest.raises(ValueError, match="no engine to keep"):
+        with pytest.raises(ValueError, match="no engine to save"):
             nora.influence(Centred(), data, executor=pool, progress=False)
 
     def test_an_engine_that_is_gone(self, pool, run, engine, tmp_path) -> None:

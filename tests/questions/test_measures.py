@@ -292,7 +292,7 @@ REFUSED = [
     ({"by": [1, 2]}, "by has 2 values for 8 nodes"),
     ({"by": "x"}, "must be one value per node"),
     ({"by": [None] * 8}, "all values are unknown"),
-    ({"measure": "flips", "method": "nora"}, "tells the change of predictions only"),
+    ({"measure": "flips", "method": "nora"}, "the change of predictions only"),
     ({"measure": "flips", "method": "exakt"}, "Did you mean 'exact'"),
     ({"measure": "flips", "verifi": 2}, "option 'verifi'. Did you mean 'verify'"),
     ({"measure": "flips", "labels": {0: 1.0}}, "learn from labels"),

@@ -67,7 +67,7 @@ def test_what_was_kept_gives_the_same_scores(kind: str, tmp_path: Path) -> None:
     try:
         found, here = both(model, data, tmp_path)
     except ValueError as refusal:
-        assert "no engine to keep" in str(refusal)
+        assert "no engine to save" in str(refusal)
         assert kind in FALLS_BACK
         return
     # How rows lie in memory may decide over the last digit.
@@ -215,7 +215,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
 
 
 def test_a_model_that_cannot_be_followed_has_no_engine_to_keep(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no engine to keep"):
+    with pytest.raises(ValueError, match="no engine to save"):
         nora.prepare(Centred(), labelled_camps(), tmp_path / "engine", progress=False)
     assert not list(tmp_path.iterdir())
 

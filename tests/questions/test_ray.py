@@ -259,7 +259,7 @@ def test_a_cluster_of_its_own_says_what_is_missing_and_how_to_go_on(tmp_path, sh
     told = typed(*asked)
     assert told.returncode == 3, told.stderr
     assert "incomplete: 1 of the nodes are missing" in told.stderr
-    again = told.stderr.rpartition("and only these: ")[2].strip()
+    again = told.stderr.rpartition("only these: ")[2].strip()
     assert again == f"nora rank {run} --nodes 5 --cluster local --checkpoint {parts}"
     mark.unlink()
     done = typed(*shlex.split(again)[1:], "--json")

@@ -18,9 +18,7 @@ def top(
     run: RunFolder,
     counting: TargetOptions = TargetOptions(),
     top: HowMany = 20,
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time that it may take.")
-    ] = BUDGET,
+    budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time budget.")] = BUDGET,
     measure: MeasureName = "change",
     answer: AnswerOptions = AnswerOptions(),
 ) -> None:

@@ -61,7 +61,7 @@ def example(
         print_json({"files": {kind: str(path) for kind, path in files.items()}, "try": command})
         return
     print_text(
-        f"{len(names):,} accounts in {folder}: their ties, their words, and the camps of most."
+        f"{len(names):,} accounts in {folder}: edges, words as features, and camps as labels (for most)."
     )
     print_text(f"Try:\n  {command}")
 

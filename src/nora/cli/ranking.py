@@ -83,7 +83,7 @@ class ScoreOptions(Options):
             )
         if edges or self.by or len(self.measure) > 1:
             raise ValueError(
-                "--certify is of nodes, by one measure: leave out --edges, --by and further --measure"
+                "--certify ranks nodes by one measure: leave out --edges, --by and further --measure"
             )
 
     def method_options(self, edges: bool) -> tuple[str, dict[str, Any]]:

@@ -39,7 +39,7 @@ def run(
         Path | None,
         typer.Option(
             readable=False,
-            help="The nodes' features: id, then a column per feature; or a list of what is not 0: "
+            help="The nodes' features: id, then a column per feature; or a list of the non-zero features: "
             "id,feature or id,feature,value; or a matrix (.mtx), a row per node.",
         ),
     ] = None,

@@ -40,7 +40,7 @@ def tune(
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of the sample and of the trials.")
     ] = 0,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace what an earlier tuning has found.")
+        bool, typer.Option("--force", help="Replace the options of an earlier tuning.")
     ] = False,
     json: Json = False,
 ) -> None:

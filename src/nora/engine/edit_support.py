@@ -39,9 +39,9 @@ def cannot_lose(program: Program) -> str:
         return program.unsure_of_edges
     for edges in convolution_edges(program):
         if edges.edge_id is None:
-            return "a rule makes edges of its own, and does not say of which"
+            return "a rule makes new edges without naming the edges they come from"
         if edges.own_loops is not None and len(edges.own_loops[0]) and edges.for_added is None:
-            return "without its own self-loop a node gets another weight"
+            return "a node without its own self-loop gets another weight"
     return ""
 
 
@@ -56,11 +56,11 @@ def cannot_gain(program: Program, done: EditBatch) -> str:
     }
     attributes |= {value for value in program.attributes}
     if any(value in attributes for value in _made_of(program.structure)):
-        return "the model picks rows or edges by what the data says of nodes or edges"
+        return "the model selects rows or edges by attributes of nodes or edges"
     try:
         added_rows = AddedRows(program.templates, done.added_edges, len(done))
         if added_rows.loops and not by_rules_alone(program):
-            return "a self-loop is added, which the model may leave out"
+            return "an added edge is a self-loop, which the model may ignore"
         added_rows.check(program)
     except AddedEdgeError as reason:
         return str(reason)
@@ -83,9 +83,9 @@ def cannot_change(program: Program, done: EditBatch) -> str:
     for kind in done.features:
         value = program.features.get(kind)
         if value is None:
-            return "the features are not read as rows of nodes"
+            return "the model does not read the features as one row per node"
         if value in set(_made_of([*program.structure, *program.edge_inputs])):
-            return "the model picks rows or edges, or weighs edges, by what features say"
+            return "the model selects rows or edges, or weights edges, by features"
     return ""
 
 
@@ -125,8 +125,8 @@ def why_not(engine: Engine, done: EditBatch) -> str:
             program.compared[kind] = _compared(engine, kind, done)
             if program.compared[kind]:
                 warn(
-                    f"exact does not give what the definition gives after a change of {kind} "
-                    f"({program.compared[kind]}): such edits take a full pass each",
+                    f"exact differs from a full pass after a change of {kind} "
+                    f"({program.compared[kind]}): every such edit takes a full pass",
                     RuntimeWarning,
                 )
         if program.compared[kind]:

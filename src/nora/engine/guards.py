@@ -162,7 +162,10 @@ class Guards:
             left = int(sizes(space)[0])
             if left != space.size and left < FEWEST:
                 return f"only {left} of the {space.size:,} {space.label} would be left"
-        return "edges are added where the model's Python compares sizes, or to a part that has none or one"
+        return (
+            "edges are added, and the model's Python code compares sizes, or a set of edges has fewer "
+            "than two"
+        )
 
     def safe(self, removed: int, within: Tensor | None = None) -> bool:
         """Whether no edit that removes at most so many nodes and edges in all can break a guard.
@@ -219,10 +222,10 @@ def _without_each(space: Space) -> np.ndarray:
 def _another_branch(guard: Guard) -> str:
     if guard.operation == "plain":
         return (
-            f"the model's Python reads another number at {guard.line}, which makes a plain number of a size "
-            "(compare sizes as they are: x.size(0) // 2)"
+            f"the model's Python code reads another number at {guard.line}, which turns a size into a plain "
+            "number (use the size itself: x.size(0) // 2)"
         )
-    return f"the model's Python takes another branch at {guard.line}, which compares sizes"
+    return f"the model's Python code takes another branch at {guard.line}, which compares sizes"
 
 
 def _always(guard: Guard) -> bool:

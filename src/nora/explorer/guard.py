@@ -158,11 +158,11 @@ class RequestGuard:
         own = f"http://{hosts[0].lower()}"
         origin, post = headers.get("origin"), scope["method"] not in ("GET", "HEAD")
         if (origin is None and post) or (origin is not None and origin.lower() != own):
-            raise Refused(403, "requests from other pages are refused")
+            raise Refused(403, "requests from other pages are rejected")
         entering = scope["path"] == ENTER and scope["method"] == "GET"
         page = entering or scope["path"] == "/"
         if not page and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise Refused(403, "requests from other pages are refused")
+            raise Refused(403, "requests from other pages are rejected")
         if entering:
             return self._enter(scope, headers)
         if not self._known(headers):

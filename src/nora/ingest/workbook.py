@@ -103,7 +103,7 @@ def _text(cell: Any, name: str) -> str:
         return ""
     if cell.data_type == "e":
         raise _RefusedError(
-            f"{name}, cell {cell.coordinate}: {value} is an error of the spreadsheet; mend the cell or "
+            f"{name}, cell {cell.coordinate}: {value} is an error of the spreadsheet; correct the cell or "
             "leave it blank"
         )
     if isinstance(value, datetime) and value.time() == time():

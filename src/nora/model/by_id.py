@@ -46,18 +46,13 @@ def by_id(problem: Problem, reading: InputWatcher) -> str:
     elsewhere = reading.numbers + reading.picked + reading.rows
     if (held or elsewhere) and not follows(problem):
         if held and _follow_with(problem, held):
-            return (
-                "has weights by node id (it predicts otherwise when the nodes are numbered "
-                "otherwise)"
-            )
+            return "has weights per node id (its predictions change when the nodes are renumbered)"
         if elsewhere and not _in_order(problem):
             where = " and ".join(dict.fromkeys(str(line) for line in elsewhere[:3]))
             if _without_edges(problem, isolate_nodes(problem.data, _all_nodes(problem))):
                 raise ValueError(_of_its_own(reading, where))
             if reading.numbers:
-                return (
-                    f"knows nodes by their numbers, from outside of the graph's tensors at {where}"
-                )
+                return f"uses node ids that do not come from the graph's tensors, at {where}"
     node = _harmless(problem)
     if node is None:
         return ""
@@ -89,13 +84,13 @@ def _of_its_own(reading: InputWatcher, where: str) -> str:
         return (
             "the model reads edges that are not in data: without any edge in data, nodes still "
             "depend on each other, and node ids or a matrix of nodes come from elsewhere, at "
-            f"{where}. A removal would leave them as they are. {REMEDY}"
+            f"{where}. A removal would not change them. {REMEDY}"
         )
     return (
-        "the model reads edges that are not in data, or takes a node by its place: without any edge in data, "
-        f"nodes still depend on each other, and rows are picked by numbers in the code, at {where}. After a "
-        "removal these numbers are of other nodes. Put edges into data.edge_index, and mark a node that is "
-        "special in data.x"
+        "the model reads edges that are not in data, or selects nodes by ids in its code: without any edge "
+        f"in data, nodes still depend on each other, and rows are selected by constant ids at {where}. "
+        "After a removal these ids belong to other nodes. Put edges into data.edge_index, and mark special "
+        "nodes in data.x"
     )
 
 

@@ -209,8 +209,8 @@ def saved_for(session: Session, executor: Any, key: str | None = None) -> Iterat
 def _missing(missing: Tensor, of: str, why: str) -> str:
     some = ", ".join(map(str, missing[:5].tolist())) + (" …" if len(missing) > 5 else "")
     return (
-        f"{len(missing)} of the {of} are missing: the process that removes them ends every time ({why}). "
-        f"They are {some}; the others are done, and with {option('checkpoint')} they are kept"
+        f"{len(missing)} of the {of} are missing: the worker process died in every attempt ({why}). Missing "
+        f"are {some}; the others are finished, and {option('checkpoint')} keeps them"
     )
 
 

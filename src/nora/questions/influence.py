@@ -317,10 +317,10 @@ def _influence(
 def _check_measures(entry: MethodEntry, labelled: bool) -> None:
     """Raise unless a method gives other measures than the change of predictions."""
     if labelled:
-        raise ValueError("methods that learn from labels tell the change of predictions only")
+        raise ValueError("methods that learn from labels estimate the change of predictions only")
     if entry.name not in ("exact", "brute"):
         raise ValueError(
-            f"method {entry.name!r} tells the change of predictions only: for other measures and for "
+            f"method {entry.name!r} estimates the change of predictions only: for other measures and for "
             f"{option('by')} use {option('method', 'exact')} or 'brute'"
         )
 
@@ -344,9 +344,9 @@ def _choose(
                 f"{checkpoint} holds scores of {name!r}: ask with {option('method', name)}"
             )
         if name != "exact" or given.get("tolerance"):
-            warn(f"auto goes on with the estimate {name} {given}", UserWarning)
+            warn(f"auto continues with the estimate {name} {given}", UserWarning)
         given["memory"] = options["memory"]
-        facts = {"method": name, "reason": "the checkpoint was begun with it"}
+        facts = {"method": name, "reason": "the checkpoint was started with it"}
     else:
         choice = entry.value(problem, prepared, **options)
         name, given, facts = choice.method, choice.options, choice.facts()

@@ -169,7 +169,7 @@ def influencers_of(
     if isinstance(plain.task, LinkPrediction):
         items = (plain.task.pairs == ends).any(dim=0).nonzero().flatten()
         if items.numel() == 0:
-            raise ValueError(f"no pair of the task has node {int(ids)}: it has no prediction")
+            raise ValueError(f"no pair of the task contains node {int(ids)}: it has no prediction")
         ends = plain.task.pairs[:, items].flatten()
     mask = torch.zeros(plain.task.num_items(plain.num_nodes), dtype=torch.bool, device=items.device)
     mask[items] = True

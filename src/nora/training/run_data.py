@@ -62,9 +62,9 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
                 kind = "sparse tensor" if isinstance(value, Tensor) else type(value).__name__
                 place = "data" if store._key is None else f"data[{store._key!r}]"
                 raise TypeError(
-                    f"{place}.{key} is a {kind}, which a saved run cannot keep: it keeps dense "
-                    "tensors, numbers, texts and lists of these. Turn it into one of them, or delete "
-                    f"it (del {place}[{key!r}])"
+                    f"{place}.{key} is a {kind}, which cannot be saved with a run: only dense tensors, "
+                    "numbers, texts and lists of these can. Convert it to one of them, or delete it "
+                    f"(del {place}[{key!r}])"
                 )
     write_tensors(tensors, folder / GRAPH)
     text = json.dumps(facts, ensure_ascii=False)

@@ -177,8 +177,8 @@ def _check_nodes(model: str, dataset: Dataset) -> None:
     numbers = isinstance(x, Tensor) and x.dtype == torch.long and x.shape == (count,)
     if not numbers or not bool(((x >= 0) & (x < count)).all()):
         raise ValueError(
-            f"{model} looks nodes up by their numbers: x of {wanted!r} in {dataset.name!r} must hold "
-            f"the numbers 0 … {count - 1}, e.g. torch.arange({count})"
+            f"{model} looks nodes up by id: x of {wanted!r} in {dataset.name!r} must hold the ids "
+            f"0 … {count - 1}, e.g. torch.arange({count})"
         )
 
 

@@ -133,13 +133,13 @@ class Bindings:
     def __getitem__(self, ref: Any) -> Dense:
         found = self.known[ref.id]
         if isinstance(found, Matrix):
-            self.unsupported("does something with a sparse matrix that is not followed")
+            self.unsupported("uses a sparse matrix in a way that is not supported")
         if isinstance(found, Picked):
-            self.unsupported("computes with rows picked by a mask that depends on values")
+            self.unsupported("computes with rows selected by a mask that depends on values")
         if isinstance(found, Pointers):
             self.unsupported(
-                "reads the pointers of a compressed sparse matrix, which is not followed (give the layer "
-                "edge_index, or the matrix as adj_t.to_sparse_coo())"
+                "reads the pointers of a compressed sparse matrix, which is not supported (pass edge_index "
+                "to the layer, or the matrix as adj_t.to_sparse_coo())"
             )
         return found
 
@@ -147,7 +147,7 @@ class Bindings:
         """What is known of a sparse matrix."""
         found = self.known[ref.id]
         if not isinstance(found, Matrix):
-            self.unsupported("takes something else where a sparse matrix is expected")
+            self.unsupported("needs a sparse matrix here")
         return found
 
     def set(self, known: Known, place: int = 0) -> None:
@@ -169,7 +169,7 @@ class Bindings:
         """What is known of a tensor that has rows."""
         found = self[ref]
         if isinstance(found, Tensor):
-            self.unsupported("takes a tensor of the model's own where rows are expected")
+            self.unsupported("uses a constant tensor where rows of the graph are expected")
         return found
 
     def ndim(self, ref: Ref) -> int:
@@ -194,10 +194,10 @@ class Bindings:
         for other in found[1:]:
             if not found[0].equally_lost(other):
                 raise CoincidenceError(
-                    f"{found[0].label} and {other.label} are equally many on every recorded graph"
+                    f"{found[0].label} and {other.label} are equally many on every traced graph"
                 )
             if not found[0].same_edges(other):
-                self.unsure(f"takes a number for that of {found[0].label}, or of {other.label}")
+                self.unsure(f"uses a size that may be that of {found[0].label} or of {other.label}")
         return found[0] if found else None
 
     def entered(self, space: Space) -> Space:
@@ -211,7 +211,7 @@ class Bindings:
         if space.size and len(set(space.sizes)) == 1 and not space.everlasting:
             where = "" if self.at is None else f" that {self.at.name} makes at {self.at.line}"
             raise CoincidenceError(
-                f"the {space.label}{where} are equally many on every recorded graph"
+                f"the {space.label}{where} are equally many on every traced graph"
             )
 
     def temporary(self, found: Known) -> Ref:
@@ -232,9 +232,9 @@ class Bindings:
     def static_index(self, found: Known, what: str = "an index") -> Tracked:
         """A tracked tensor of row numbers that no removal changes."""
         if not isinstance(found, Tracked) or not found.value.static:
-            help_ = " (weigh rows by it instead of picking them)" if what == "a mask" else ""
+            help_ = " (multiply rows by it instead of selecting them)" if what == "a mask" else ""
             self.unsupported(
-                f"picks by {what} that depends on values, not on the graph's edges alone{help_}"
+                f"selects rows by {what} that depends on values, not only on the graph's edges{help_}"
             )
         self.structure.append(found.value)
         return found

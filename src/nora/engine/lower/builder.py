@@ -78,7 +78,7 @@ class Builder(Bindings):
             same = space.covers(every, own) and space.covered(every, own)
             self.named[key] = every if same else None
             if same and not (space.goes_with(every, own) and space.comes_with(every, own)):
-                self.unsure(f"takes rows of {own.label} for rows of {space.label}")
+                self.unsure(f"uses rows of {own.label} as rows of {space.label}")
         every = self.named[key]
         if every is None:
             return None
@@ -262,7 +262,7 @@ class Builder(Bindings):
                     inputs.append(found)
         if len({found.space for found in inputs}) > 1:
             labels = " and ".join(dict.fromkeys(found.space.label for found in inputs))
-            self.unsupported(f"mixes rows of {labels}")
+            self.unsupported(f"combines rows of {labels}")
         call = row_call(op, func or op.func, given, slots)
         for place, number in enumerate(op.outs):
             if number is None:
@@ -307,9 +307,9 @@ class Builder(Bindings):
     def gathered(self, source: Value, index: Tensor, space: Space) -> Value:
         """Rows of `source` read by the rows of another space."""
         if not space.covers(index, source.space):
-            self.unsupported(f"reads rows of {source.space.label} that may be gone")
+            self.unsupported(f"reads rows of {source.space.label} that a removal may delete")
         if not space.goes_with(index, source.space):
-            self.unsure(f"reads rows of {source.space.label} that may be gone without an edge")
+            self.unsure(f"reads rows of {source.space.label} that removing an edge may delete")
         key = ("gather", source, index, space)
         if key not in self.named:
             numel = source.width if source.base is not None else 8
@@ -324,9 +324,9 @@ class Builder(Bindings):
         """Rows of `source` reduced into those of another space."""
         space = start.space
         if not source.space.covers(index, space):
-            self.unsupported(f"reduces to rows of {space.label} that may be gone")
+            self.unsupported(f"reduces to rows of {space.label} that a removal may delete")
         if not source.space.goes_with(index, space):
-            self.unsure(f"reduces to rows of {space.label} that may be gone without an edge")
+            self.unsure(f"reduces to rows of {space.label} that removing an edge may delete")
         own = source.space
         unmoved = source.static and start.static and own.covered(index, space)
         unmoved = unmoved and own.comes_with(index, space)
@@ -339,7 +339,7 @@ class Builder(Bindings):
         key = ("join", *(part.space for part in parts))
         if key not in self.named:
             if len({part.space.ends.size(0) == 0 for part in parts}) > 1:
-                self.unsupported("joins rows that stay after a removal with rows that do not")
+                self.unsupported("concatenates rows that a removal deletes with rows that it keeps")
             self.named[key] = self.entered(joined_space([part.space for part in parts]))
             inner = [self.parts_of(part.space) for part in parts]
             self.parts[self.named[key]] = [one for each in inner for one in each]
@@ -361,7 +361,7 @@ class Builder(Bindings):
         constant = len(set(space.sizes)) == 1
         if not constant or dim >= tensor.dim() or tensor.size(dim) != space.size:
             self.unsupported(
-                "meets a tensor of the model's own that has a row for every node or edge"
+                "combines rows with a constant tensor that has a row for every node or edge"
             )
         return Tracked(self.fixed(tensor.movedim(dim, 0), space), Layout(dim))
 

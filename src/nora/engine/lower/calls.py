@@ -251,7 +251,7 @@ class _ConvArguments:
         if not (other.covers(every, one) and other.covered(every, one)):
             return False
         if not (other.goes_with(every, one) and other.comes_with(every, one)):
-            self.builder.unsure(f"takes rows of {one.label} for rows of {other.label}")
+            self.builder.unsure(f"uses rows of {one.label} as rows of {other.label}")
         return True
 
     def _adjacency(self, found: Matrix) -> Tensor:
@@ -346,7 +346,7 @@ def lowered_map(
     ref = traced.output
     found = inner.known.get(ref.id) if isinstance(ref, Ref) else None
     if not isinstance(found, Tracked) or found.layout != Layout(0) or found.space is not rowed:
-        raise UnsupportedError("a layer's own map does not give one row per node")
+        raise UnsupportedError("a network inside the layer does not return one row per node")
     builder.guards += [one.of(rowed, space) for one in inner.guards]
     # The operations become operations of the outer program, on its own values.
     real = dict(zip(twins, values, strict=True))

@@ -57,7 +57,7 @@ def masked_select(builder: Builder, op: AlignedOp) -> None:
     if builder.ndim(op.args["self"]) == builder.ndim(op.args["mask"]) == 1:
         picked(builder, op, op.args["self"], 0, op.args["mask"])
         return
-    builder.unsupported("picks entries by a mask over several axes")
+    builder.unsupported("selects entries by a mask over several axes")
 
 
 def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
@@ -84,19 +84,19 @@ def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
         # A table: what rows say of themselves is looked up. Numbers of nodes have tables only where
         # they stay what they are.
         if index.ids and len(set(index.space.sizes)) > 1:
-            builder.unsupported("looks nodes up by their number in a tensor of the model's own")
+            builder.unsupported("looks nodes up by id in a constant tensor")
         builder.apply(op, index.layout.at((index.layout.axis or 0) + dim))
         return
     if isinstance(found, Uniform):
         _of_uniform(builder, op, found, dim, index)
         return
     if found.layout.axis != dim:
-        builder.unsupported("reads columns by what depends on the graph")
+        builder.unsupported("selects columns by an index that depends on the graph")
     if not found.layout.plain:
         builder.unsupported("reads rows that are merged with other axes")
     index = builder.static_index(index)
     if index.ids != ("" if found.space.global_ else "id"):
-        builder.unsupported("takes quantities for the numbers of rows")
+        builder.unsupported("uses quantities as row ids")
     builder.set(_read(builder, found, dim, index))
 
 
@@ -166,7 +166,7 @@ def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Trac
             return
     mask = builder.static_index(mask, "a mask")
     if builder.ndim_of(mask) != 1 or not mask.layout.plain:
-        builder.unsupported("picks by a mask over several axes")
+        builder.unsupported("selects by a mask over several axes")
     space, rows = masked(builder, mask, op.shapes[0][dim])
     if isinstance(found, Uniform):
         builder.set(Uniform(found.rows, found.layout, op.shapes[0][dim]))
@@ -174,7 +174,7 @@ def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Trac
     if isinstance(found, Tracked):
         found = builder.as_rows_of(found, mask.space) or found
     if isinstance(found, Tensor) or found.space is not mask.space or found.layout.axis != dim:
-        builder.unsupported("picks rows by a mask of other rows")
+        builder.unsupported("selects rows by a mask of other rows")
     builder.set(Tracked(builder.gathered(found.value, rows, space), found.layout, found.ids))
 
 
@@ -191,7 +191,7 @@ def _by_one_number(builder: Builder, op: AlignedOp, found: Dense, dim: int, inde
     """Every row reads the same entry."""
     number = index.single
     if number is None or index.layout.axis != 0 or len(index.rows.shape) != 1:
-        builder.unsupported("reads by an index that depends on the graph")
+        builder.unsupported("reads rows by an index that depends on the graph")
     if isinstance(found, Tensor):
         one = found.select(dim, int(number)).unsqueeze(0)
         builder.set(Uniform(one, Layout(dim), index.sizes))
@@ -212,7 +212,7 @@ def _by_one_number(builder: Builder, op: AlignedOp, found: Dense, dim: int, inde
 def _of_uniform(builder: Builder, op: AlignedOp, found: Uniform, dim: int, index: Tracked) -> None:
     """Whichever row is read, it is the same."""
     if found.layout.axis != dim or not index.layout.plain:
-        builder.unsupported("reads columns by what depends on the graph")
+        builder.unsupported("selects columns by an index that depends on the graph")
     single = found.single
     shape = op.shapes[0]
     if single is not None:
@@ -231,7 +231,7 @@ def narrowed(builder: Builder, index: Tracked, dim: int) -> Tracked:
     """An index that is the same over a row's whole width, as one number a row."""
     index = builder.static_index(index)
     if index.layout.axis != dim or not index.layout.plain:
-        builder.unsupported("takes an index with merged axes")
+        builder.unsupported("uses an index with merged axes")
     spread = index.value.base_rows()
     if spread.dim() == 1:
         return index
@@ -239,7 +239,7 @@ def narrowed(builder: Builder, index: Tracked, dim: int) -> Tracked:
     if key not in builder.named:
         own = spread.flatten(1)
         if own.size(1) and not bool((own == own[:, :1]).all()):
-            builder.unsupported("takes an index of its own for every column")
+            builder.unsupported("uses a different index for every column")
         first = own[:, 0].long().contiguous() if own.size(1) else own.new_zeros(len(own))
         builder.named[key] = (builder.fixed(first, index.space), index.value)
     return Tracked(builder.named[key][0], Layout(0), index.ids)
@@ -253,7 +253,7 @@ def gathered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
         return
     which = narrowed(builder, index, dim)
     if index.ids != "id" or isinstance(found, Uniform) or found.layout != index.layout:
-        builder.unsupported("reads rows by an index that does not hold row numbers")
+        builder.unsupported("reads rows by an index that does not hold row ids")
     value = builder.gathered(found.value, index_rows(builder, which), index.space)
     width = [s[0] for k, s in enumerate(op.shapes[0]) if k != dim]
 

@@ -154,7 +154,9 @@ class GraphInputs:
             ends = torch.stack([column + first, row + second])
             sizes = tuple(extent.entries[full] for extent in self.extents)
         elif "adj" in name:
-            raise UnsupportedError(f"data.{name} is a dense matrix, which is not followed")
+            raise UnsupportedError(
+                f"data.{name} is a dense adjacency matrix, which is not supported"
+            )
         else:
             ends = torch.stack([value[0] + first, value[1] + second])
             sizes = tuple(extent.shapes[full][1] for extent in self.extents)
@@ -216,4 +218,4 @@ class GraphInputs:
                 return found
         if all(shape == shapes[0] for shape in shapes):
             return value
-        raise UnsupportedError(f"data.{name} follows neither the nodes nor the edges")
+        raise UnsupportedError(f"data.{name} has neither one row per node nor one per edge")

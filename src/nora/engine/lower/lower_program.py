@@ -114,7 +114,7 @@ def _dispatch(builder: Builder, op: AlignedOp) -> None:
         builder.unsupported(op.problem)
     for ref in op.refs():
         if ref.id in builder.traced.foreign:
-            builder.unsupported("takes a tensor that was made from the graph outside of torch")
+            builder.unsupported("uses a tensor that was computed from the graph outside of torch")
         if ref.id in builder.unknown:
             raise UnsupportedError(builder.unknown[ref.id])
     for number, shape in zip(op.outs, op.shapes, strict=True):
@@ -135,7 +135,7 @@ def _dispatch(builder: Builder, op: AlignedOp) -> None:
     if any(isinstance(o, Matrix) for o in operands):
         found = LOWERINGS.get(("sparse", op.name))
         if found is None:
-            builder.unsupported("does something with a sparse matrix that is not followed")
+            builder.unsupported("uses a sparse matrix in a way that is not supported")
         found.function(builder, op)
         return
     row_wise = is_pointwise(op.func) or op.name in COPIES

@@ -52,21 +52,21 @@ def on_picked(builder: Builder, op: AlignedOp, row_wise: bool) -> None:
     picked = [one for one in builder.operands(op.args) if isinstance(one, Picked)]
     first = picked[0]
     if any(one.mask.value is not first.mask.value for one in picked):
-        builder.unsupported("meets rows that other masks pick")
+        builder.unsupported("combines rows selected by different masks")
     if op.name in READS:
         _read(builder, op, first)
     elif op.name in WRITES:
         _write(builder, op, first)
     elif op.name in VIEWS and first.rows.ids:
         if op.name == "select" and op.args["dim"] % 2 != 1:
-            builder.unsupported("takes one of the rows that a mask picks")
+            builder.unsupported("reads a single one of the rows that a mask selects")
         builder.set(first)
     elif row_wise or op.name in ("mm", "addmm"):
         _row_wise(builder, op, first)
     else:
         builder.unsupported(
-            "computes with rows picked by a mask that depends on values (weigh rows by it instead of "
-            "picking them)"
+            "computes with rows selected by a mask that depends on values (multiply rows by it instead "
+            "of selecting them)"
         )
 
 
@@ -79,9 +79,9 @@ def _read(builder: Builder, op: AlignedOp, by: Picked) -> None:
         op.name != "index" or op.args["indices"][0] is not None
     )
     if len(refs) != 1 or not by.rows.ids or not isinstance(own, Tracked) or not along:
-        builder.unsupported("reads rows picked by a mask that depends on values")
+        builder.unsupported("reads rows selected by a mask that depends on values")
     if not pick(builder, by.mask, own):
-        builder.unsupported("picks rows by a mask of other rows")
+        builder.unsupported("selects rows by a mask of other rows")
 
 
 def _write(builder: Builder, op: AlignedOp, given: Picked) -> None:
@@ -100,11 +100,11 @@ def _write(builder: Builder, op: AlignedOp, given: Picked) -> None:
         or args.get("dim", 0) % len(op.shapes[0])
         or args.get("accumulate")
     ):
-        builder.unsupported("writes rows picked by one mask by another")
+        builder.unsupported("writes rows selected by one mask through another mask")
     mask = given.mask
     target = builder.rowed_known(own, mask.space)
     if target is None or target.layout != Layout(0) or target.ids:
-        builder.unsupported("writes to rows by a mask of other rows")
+        builder.unsupported("writes to rows through a mask of other rows")
     written: Known = builder.known[values.id] if isinstance(values, Ref) else torch.tensor(values)
     if isinstance(written, Picked):
         rows = written.rows
@@ -115,7 +115,7 @@ def _write(builder: Builder, op: AlignedOp, given: Picked) -> None:
         put = partial(written_where, new=written.reshape(()))
         made = builder.rows(put, target.value, mask.value, numel=8)
     else:
-        builder.unsupported("writes other rows than its mask picks")
+        builder.unsupported("writes other rows than its mask selects")
     builder.set(Tracked(made, target.layout))
 
 
@@ -130,17 +130,17 @@ def _row_wise(builder: Builder, op: AlignedOp, first: Picked) -> None:
     """An operation on every row by itself, done to all rows."""
     args, sizes = dict(op.args), first.rows.space.sizes
     if op.name in FACTORS and not isinstance(builder.known[args[FACTORS[op.name][0]].id], Picked):
-        builder.unsupported("multiplies by rows picked by a mask that depends on values")
+        builder.unsupported("multiplies by rows selected by a mask that depends on values")
 
     def whole(leaf: object) -> object:
         found = builder.known[leaf.id] if isinstance(leaf, Ref) else None
         if isinstance(found, Picked):
             if found.rows.ids:
-                builder.unsupported("takes row numbers as values")
+                builder.unsupported("uses row ids as quantities")
             return builder.temporary(found.rows)
         plain = found is None or (isinstance(found, Tensor) and _spreads(found, op))
         if not plain:
-            builder.unsupported("meets rows that a mask has not picked")
+            builder.unsupported("combines rows selected by a mask with rows that are not")
         return leaf
 
     shapes = tuple((sizes, *shape[1:]) for shape in op.shapes)
@@ -150,7 +150,7 @@ def _row_wise(builder: Builder, op: AlignedOp, first: Picked) -> None:
     for number in op.outs:
         made = builder.known.get(number) if number is not None else None
         if number is None or not isinstance(made, Tracked) or made.layout != Layout(0):
-            builder.unsupported("computes with rows picked by a mask that depends on values")
+            builder.unsupported("computes with rows selected by a mask that depends on values")
         builder.known[number] = Picked(first.mask, made)
 
 

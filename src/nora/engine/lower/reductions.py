@@ -78,13 +78,13 @@ def _of_one_row(builder: Builder, op: AlignedOp, found: Uniform) -> None:
     builder.set(out[0] if isinstance(out, tuple | list) else out)
     for number in op.outs[1:]:
         if number is not None:
-            builder.cannot(number, "tells which of equal rows is the largest")
+            builder.cannot(number, "returns the position of the largest of equal rows")
 
 
 def _largest_number(builder: Builder, op: AlignedOp, found: Tracked) -> None:
     """The largest row number there is: it may be used as a size, and as nothing else."""
     if op.name not in ("max", "amax") or not found.value.static:
-        builder.unsupported("takes the numbers of nodes or edges for quantities")
+        builder.unsupported("uses node or edge ids as quantities")
     builder.structure.append(found.value)
     rows = found.value.base_rows()
     base = rows.max().reshape(1) if rows.numel() else rows.new_zeros(1)

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 def no_ids(builder: Builder, op: AlignedOp) -> None:
     """Refuse row numbers among the arguments."""
     if any(isinstance(o, Tracked) and o.ids for o in builder.operands(op.args)):
-        builder.unsupported("takes the numbers of nodes or edges for quantities")
+        builder.unsupported("uses node or edge ids as quantities")
 
 
 @lower(
@@ -76,7 +76,7 @@ def normalised(builder: Builder, op: AlignedOp) -> None:
         if key != "input" and isinstance(ref, Ref) and isinstance(builder[ref], Tracked | Uniform)
     ]
     if others or not isinstance(found, Tracked | Uniform):
-        builder.unsupported("normalises by what depends on the graph")
+        builder.unsupported("normalises by values that depend on the graph")
     layout, size = found.layout, builder.ndim(op.args["input"])
     args = dict(op.args)
     whole = layout.axis != 0
@@ -125,7 +125,7 @@ def _first_result(
 ) -> None:
     for number in op.outs[1:]:
         if number is not None:
-            builder.cannot(number, "tells statistics that are not followed")
+            builder.cannot(number, "returns statistics, which are not supported")
     kept = {number: builder.known[number] for number in op.outs if number in builder.known}
     builder.apply_first(op, layout, args, func)
     builder.known.update(kept)
@@ -151,9 +151,9 @@ def along_one_axis_by_index(builder: Builder, op: AlignedOp) -> None:
         )
         return
     if isinstance(index, Tracked) and index.ids:
-        builder.unsupported("takes the numbers of nodes or edges for quantities")
+        builder.unsupported("uses node or edge ids as quantities")
     if len(axes) != 1:
-        builder.unsupported("mixes rows along different axes")
+        builder.unsupported("combines rows along different axes")
     args, layout = bring_to_rows(builder, op, dict(op.args))
     builder.apply(op, layout, args)
 
@@ -178,7 +178,7 @@ def put_along_one_axis(builder: Builder, op: AlignedOp) -> None:
                 axis += 1
             layouts[key] = found.layout.at(axis)
     if len(set(layouts.values())) != 1:
-        builder.unsupported("meets rows along different axes")
+        builder.unsupported("combines rows along different axes")
     layout = next(iter(layouts.values()))
     if layout.axis == dim:
         on_everything(builder, op)
@@ -186,5 +186,5 @@ def put_along_one_axis(builder: Builder, op: AlignedOp) -> None:
     for key in ("self", "src"):
         found = builder[op.args[key]]
         if not isinstance(found, Tracked | Uniform) and found.dim():
-            builder.unsupported("writes a tensor of the model's own, or into one")
+            builder.unsupported("writes a constant tensor to rows, or rows into a constant tensor")
     builder.apply(op, layout, ids=ids.pop())

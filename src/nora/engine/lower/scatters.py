@@ -98,7 +98,7 @@ def index_put(builder: Builder, op: AlignedOp) -> None:
     index = builder.static_index(index)
     if isinstance(values, Tensor):
         if values.numel() != 1:
-            builder.unsupported("writes a tensor of the model's own to rows")
+            builder.unsupported("writes a constant tensor to rows")
         wide = [s[0] for k, s in enumerate(op.shapes[0]) if k != axis]
         values = Uniform(
             values.reshape([1] * (1 + len(wide))).expand(1, *wide), Layout(axis), index.space.sizes
@@ -126,10 +126,10 @@ def _by_mask(
     if isinstance(own, Uniform):
         own = Tracked(builder.repeated(own, mask.space), own.layout)
     if isinstance(own, Tensor) or own.space is not mask.space or own.layout.axis != axis:
-        builder.unsupported("writes to rows by a mask of other rows")
+        builder.unsupported("writes to rows through a mask of other rows")
     if isinstance(values, Tensor):
         if values.dim() > len(op.shapes[0]) - 1 and values.numel() != 1:
-            builder.unsupported("writes a tensor of the model's own to rows")
+            builder.unsupported("writes a constant tensor to rows")
         new = values if number is None else number
         put = partial(written_where, new=new, add=reduce == "sum")
         builder.set(Tracked(builder.rows(put, own.value, mask.value), own.layout))
@@ -140,7 +140,7 @@ def _by_mask(
     if isinstance(values, Uniform):
         values = Tracked(builder.repeated(values, space), values.layout)
     if values.space is not space or values.layout.axis != axis:
-        builder.unsupported("writes other rows than its mask picks")
+        builder.unsupported("writes other rows than its mask selects")
     if builder.ndim_of(values) != builder.ndim_of(own):
         builder.unsupported("writes rows of another shape")
     made = builder.scattered(values.value, rows, own.value, reduce, True)
@@ -152,7 +152,7 @@ def _by_entries(
 ) -> None:
     """Where a mask over several axes holds, one number."""
     if not isinstance(own, Tracked) or own.layout != mask.layout or own.space is not mask.space:
-        builder.unsupported("writes to rows by a mask of other rows")
+        builder.unsupported("writes to rows through a mask of other rows")
     put = partial(written_where, new=number, add=reduce == "sum")
     builder.set(Tracked(builder.rows(put, own.value, mask.value), own.layout))
 
@@ -170,7 +170,7 @@ def into(
     """Rows of `source` reduced into `own` along `dim` by `index`."""
     for part in (own, source):
         if isinstance(part, Tracked) and part.ids:
-            builder.unsupported("takes the numbers of nodes or edges for quantities")
+            builder.unsupported("uses node or edge ids as quantities")
     if isinstance(index, Tensor):
         on_everything(builder, op)
         return
@@ -181,7 +181,7 @@ def into(
             builder.unsupported("reduces by an index that depends on the graph")
         index = Tracked(builder.fixed(number.long().expand(space.size), space), Layout(0))
     if index.ids not in ("id", ""):
-        builder.unsupported("reduces by an index that does not hold row numbers")
+        builder.unsupported("reduces by an index that does not hold row ids")
     space = index.space
     if isinstance(source, Tensor):
         source = builder.own_rows(source, dim, space)
@@ -224,18 +224,18 @@ def _start(
     if isinstance(own, Tracked):
         if own.layout.axis != dim or not own.layout.plain:
             if own.space is builder.graph and not index.ids:
-                builder.unsupported("adds to what is known of the whole graph")
+                builder.unsupported("adds to a value of the whole graph")
             builder.unsupported("reduces to rows along another axis")
         return own.value
     if not index.ids:  # groups that are the same on every graph
         if isinstance(own, Uniform):
-            builder.unsupported("takes quantities for the numbers of rows")
+            builder.unsupported("uses quantities as row ids")
         space = _groups(builder, own.size(dim))
         return builder.fixed(own.movedim(dim, 0), space)
     space = _target(builder, index.space, which, sizes)
     if isinstance(own, Tensor):
         if own.size(dim) != space.size:
-            builder.unsupported("adds to a tensor of the model's own")
+            builder.unsupported("adds rows to a constant tensor")
         return builder.fixed(own.movedim(dim, 0), space)
     if own.layout.axis != dim:
         builder.unsupported("reduces along another axis than the rows'")
@@ -266,5 +266,5 @@ def _target(builder: Builder, source: Space, which: Tensor, sizes: tuple[int, ..
                 part = space.picked(first, space.label, sizes)
                 if source.covers(which, part):
                     return builder.entered(part)
-    builder.unsupported("reduces to rows of nothing that is known")
+    builder.unsupported("reduces to rows that belong to no known space")
     raise AssertionError

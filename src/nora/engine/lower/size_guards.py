@@ -39,8 +39,8 @@ def lowered_guards(tensors: Bindings, as_one: list[tuple[int, int]]) -> list[Gua
             if not one.own and any(one.at == end for _, end in as_one):  # of a tensor inside of it
                 continue
             raise UnsupportedError(
-                f"the model's Python uses a size at {one.line} that depends on the graph in a way that is "
-                "not known"
+                f"the model's Python code uses a size at {one.line} that depends on the graph in an unknown "
+                "way"
             ) from None
         if guard is not None:
             found.append(guard)
@@ -51,7 +51,8 @@ def _guard(tensors: Bindings, one: Comparison) -> Guard | None:
     if one.operation == "read":
         if isinstance(tensors.known.get(one.operands[0].id), Picked):
             raise UnsupportedError(
-                f"the model's Python reads how many rows a mask picks, at {one.line}, which depends on values"
+                f"the model's Python code reads how many rows a mask selects, at {one.line}, which depends "
+                "on values"
             )
         return None
     if one.operation == "values":
@@ -60,7 +61,7 @@ def _guard(tensors: Bindings, one: Comparison) -> Guard | None:
             raise _UnknownSizeError
         if not isinstance(known, Tensor):
             raise UnsupportedError(
-                f"the model's Python reads values of a tensor that depends on the graph, at {one.line} "
+                f"the model's Python code reads values of a tensor that depends on the graph, at {one.line} "
                 "(tolist or numpy)"
             )
         return None

@@ -22,7 +22,7 @@ def nonzero(builder: Builder, op: AlignedOp) -> None:
     """The numbers of the rows that a mask picks."""
     found = builder[op.args["self"]]
     if not isinstance(found, Tracked) or found.ids or builder.ndim_of(found) != 1:
-        builder.unsupported("picks by values")
+        builder.unsupported("selects rows by values")
     if builder.is_mask(found) and not found.value.static and pick_numbers(builder, found):
         return
     mask = builder.static_index(found, "a mask")
@@ -63,7 +63,7 @@ def sorted_entries(builder: Builder, op: AlignedOp) -> None:
     row, col = (builder[op.args[key]] for key in ("row", "col"))
     for found in (row, col):
         if not isinstance(found, Tracked) or found.layout != Layout(0) or found.ids != "id":
-            builder.unsupported("sorts something other than row numbers")
+            builder.unsupported("sorts something other than row ids")
     row, col = builder.static_index(row), builder.static_index(col)
     same = builder.as_rows_of(col, row.space)
     if same is None:
@@ -81,7 +81,7 @@ def sorted_entries(builder: Builder, op: AlignedOp) -> None:
 @lower("arg_of")
 def positions(builder: Builder, op: AlignedOp) -> None:
     """Which entry of its group is the largest: every removal moves them."""
-    builder.unsupported_later(op, "gives positions of edges, which a removal changes")
+    builder.unsupported_later(op, "returns positions of edges, which a removal changes")
 
 
 @lower("distinct_edges")
@@ -89,7 +89,7 @@ def distinct_edges(builder: Builder, op: AlignedOp) -> None:
     """Every edge once: it goes with its nodes, as all that are equal to it do."""
     found = builder[op.args["edges"]]
     if not isinstance(found, Tracked) or found.layout != Layout(1) or found.ids != "id":
-        builder.unsupported("puts together something other than edges")
+        builder.unsupported("merges duplicates of something other than edges")
     found = builder.static_index(found)
     key = ("distinct", found.value, bool(op.args["sort_by_row"]))
     if key not in builder.named:
@@ -101,8 +101,8 @@ def distinct_edges(builder: Builder, op: AlignedOp) -> None:
     edges, group, some, _ = builder.named[key]
     space = builder.subspace(found.space, some, ("one of", *key), op.shapes[0][1])
     if not (found.space.covers(group, space) and found.space.covered(group, space)):
-        builder.unsupported("puts edges together that go with different nodes")
-    builder.unsure("puts equal edges together")
+        builder.unsupported("merges edges that belong to different nodes")
+    builder.unsure("merges equal edges")
     builder.set(Tracked(builder.fixed(edges, space), Layout(1), "id"))
     builder.set(Tracked(builder.fixed(group, found.space), Layout(0), "id"), 1)
 
@@ -134,14 +134,14 @@ def as_number(builder: Builder, op: AlignedOp) -> None:
                 continue
             # It is the number of nodes only as long as the last of them has an edge.
             builder.unsupported(
-                "takes the largest number in edge_index for the number of nodes, which it is not where "
-                "the last node has no edge left (give it: num_nodes=x.size(0), or dim_size=x.size(0) to a "
-                "scatter, or sparse_sizes=(x.size(0), x.size(0)) to a SparseTensor)"
+                "infers the number of nodes from the largest id in edge_index, which is too few once the "
+                "last node has no edge (pass num_nodes=x.size(0), for a scatter dim_size=x.size(0), for a "
+                "SparseTensor sparse_sizes=(x.size(0), x.size(0)))"
             )
         if not isinstance(found, Tensor):
             builder.unsupported(
-                "makes a Python number of a value that depends on the graph (keep it a tensor: no .item(), "
-                "no branch or loop on it)"
+                "turns a value that depends on the graph into a Python number (keep it a tensor: no "
+                ".item(), and no branch or loop that depends on it)"
             )
 
 
@@ -170,7 +170,7 @@ def counted(builder: Builder, op: AlignedOp) -> None:
 @lower("_unique2", "unique_dim", "unique_consecutive", "_unique", "repeat_interleave")
 def sized_by_values(builder: Builder, op: AlignedOp) -> None:
     """As long as values say: a length that Python may read, and that any removal may change."""
-    builder.unsupported("makes a tensor whose length depends on values of the graph")
+    builder.unsupported("makes a tensor whose length depends on values")
 
 
 @lower("searchsorted", "bucketize")
@@ -193,5 +193,5 @@ def not_followed(builder: Builder, op: AlignedOp) -> None:
     """What makes something new of values or of the graph."""
     found = [o for o in builder.operands(op.args) if isinstance(o, Tracked) and o.ids]
     if found or any(len(set(n)) > 1 for shape in op.shapes for n in shape):
-        builder.unsupported("makes something of the graph that is not followed")
+        builder.unsupported("computes something from the graph in a way that is not supported")
     on_everything(builder, op)

@@ -95,15 +95,15 @@ def opened_engine(
             program = lower_again(problem, recording, ledger)
         except (OtherTraceError, UnsupportedError) as error:
             raise DamagedError(
-                f"{reader.folder}: the model does something else than was kept ({error})"
+                f"{reader.folder}: the model's operations differ from the saved ones ({error})"
             ) from error
         for value, stored in zip(_values(ledger), kept["stored"], strict=True):
             value.stored = stored
         optimise(program)
         if _outline(program, ledger) != kept["plan"]:
             raise DamagedError(
-                f"{reader.folder}: the ops that the model is made of here are not those that were kept: "
-                "prepare the engine again"
+                f"{reader.folder}: the program compiled from this model differs from the saved one: prepare "
+                "the engine again"
             )
         for at, op in enumerate(program.ops):
             ledger.fill(f"final-{at}", op)

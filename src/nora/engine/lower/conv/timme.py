@@ -18,7 +18,7 @@ def timme(builder: Builder, conv: Any, x: Value, edge_indices: Any) -> Value:
     """Each adjacency's result is kept and corrected; the attention mixes them again."""
     edges = list(edge_indices.values() if isinstance(edge_indices, dict) else edge_indices)
     if not all(isinstance(edge_index, Tensor) for edge_index in edges):
-        raise UnsupportedError("it takes edges that were prepared for multiplication")
+        raise UnsupportedError("its edges are already normalised")
     width = conv.out_channels
 
     def sent(number: int) -> Value:
