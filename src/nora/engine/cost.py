@@ -1,8 +1,8 @@
 """Predict what preparing an engine takes, from the model's traces on two small graphs.
 
 Operations are the same on every graph, and their results have a row per node, per edge, or neither. So the
-trace of a small graph tells how large each result will be on the large one. A pass of the model itself is the
-model's own: where it makes a row per edge, all of them are in memory at once, and no budget changes that.
+trace of a small graph predicts the size of each result on the large one. A pass of the model itself cannot be
+split: if it makes a row per edge, all of these rows are in memory at once, whatever the memory limit.
 """
 
 from __future__ import annotations

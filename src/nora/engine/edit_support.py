@@ -1,4 +1,4 @@
-"""Which edits the engine can answer, seen once to give what the definition gives."""
+"""Which edits the engine can answer; the first of each kind are compared with full passes."""
 
 from __future__ import annotations
 

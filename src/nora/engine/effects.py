@@ -1,4 +1,4 @@
-"""Effects of removals, un-summed or summed, by the engine or by the definition."""
+"""Effects of removals, per prediction or summed, by the engine or by full passes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Guards: what a traced program assumes of sizes, checked for every edit.
 
-A trace is true for the sizes it saw. As in PyTorch's dynamic shapes, sizes 0 and 1 are special: a reduction,
-a `squeeze` or a broadcast may do something else there, and so does Python that skips empty parts. And every
-comparison of sizes that the model's Python made must come out as it did. The program does not answer an edit
-after which either fails: that edit, and only that edit, gets a full pass on the edited graph.
+A trace is valid for the sizes it saw. As in PyTorch's dynamic shapes, sizes 0 and 1 are special: a reduction,
+a `squeeze` or a broadcast may behave differently there, and so may Python code that skips empty parts. And
+every comparison of sizes in the model's Python code must have the same outcome as in the trace. An edit that
+breaks either condition gets a full pass on the edited graph; all other edits are answered by the program.
 """
 
 from __future__ import annotations

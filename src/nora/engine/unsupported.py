@@ -1,4 +1,4 @@
-"""The engine's refusal of a model, an operation or an edit."""
+"""The error that the engine raises for an unsupported model, operation or edit."""
 
 from __future__ import annotations
 

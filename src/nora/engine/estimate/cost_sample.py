@@ -1,6 +1,6 @@
-"""A sample of removals, done for real: what all of them would take, and how well estimates agree.
+"""Time a sample of removals, to predict the time of all, and compare estimates with exact results on it.
 
-Costs differ by orders of magnitude between hubs and leaves: the sample is sampled by strata of expected cost.
+Costs differ by orders of magnitude between hubs and leaves, so the sample is stratified by expected cost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a model makes of the graph's edges, read off those that are there; see `added_edges.py`."""
+"""How a model uses the graph's edges, learnt from the existing ones; see `added_edges.py`."""
 
 from __future__ import annotations
 

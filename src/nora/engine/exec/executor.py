@@ -1,4 +1,4 @@
-"""A program's operations in order: their inputs, their results, and when a result can be dropped."""
+"""Run a program's operations in order, and drop each result after its last use."""
 
 from __future__ import annotations
 

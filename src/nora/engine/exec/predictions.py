@@ -1,4 +1,4 @@
-"""What changed rows of a model's output mean for the predictions."""
+"""From changed rows of a model's output to changed predictions."""
 
 from __future__ import annotations
 

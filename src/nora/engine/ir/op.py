@@ -1,4 +1,4 @@
-"""The kinds of ops a program is made of, and what each does with changed rows."""
+"""The base class of operations: how an op computes its rows, and which of them an edit changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of many edits one after the other: where each edit's begin, and which rows are the same."""
+"""Pointer arrays: the rows of many edits in one tensor, where those of each edit begin, and duplicates."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Where rows live: nodes of a type, edges of an edge set, or the graph as a whole.
+"""Spaces: what the rows of a tensor stand for. Nodes of a type, edges of an edge set, or the whole graph.
 
-An edit removes a row when it removes one of the row's *ends*: a node row has itself for its end,
-an edge row its two nodes, the self-loop that a layer adds its one node. Whatever a model makes of its
-edges (masks, loops, both directions, another order), its rows keep their ends, so that it is known which
-of them vanish. They keep their *origin*, too, the edge of the graph that they come from: an edge may be
-removed by itself.
+An edit removes a row if it removes one of the row's *ends*: the end of a node row is the node itself, those
+of an edge row are its source and target, that of an added self-loop is its node. When a model derives new
+edges (by masks, self-loops, reverse edges, sorting), their rows keep these ends, so the engine knows which
+rows an edit removes. They also keep their *origin*, the id of the graph's edge that they come from, for edits
+that remove a single edge.
 """
 
 from __future__ import annotations

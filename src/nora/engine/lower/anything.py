@@ -1,4 +1,4 @@
-"""Operations of no other kind: done on everything that is left, for every removal by itself."""
+"""Operations without a lowering of their own: executed on all remaining rows, for every removal."""
 
 from __future__ import annotations
 

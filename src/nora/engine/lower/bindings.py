@@ -1,4 +1,4 @@
-"""What is known of a program's tensors, by their numbers on the trace."""
+"""Bindings: for every tensor of a trace, which rows of the program it holds."""
 
 from __future__ import annotations
 

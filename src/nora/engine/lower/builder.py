@@ -1,4 +1,4 @@
-"""What lowerings build a program with."""
+"""The builder, with which lowerings add operations to a program."""
 
 from __future__ import annotations
 

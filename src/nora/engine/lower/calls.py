@@ -1,4 +1,4 @@
-"""Calls of modules that have a lowering, lowered as one."""
+"""Lower the call of a module as one operation, if its class has a lowering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The edges that convolutions pass messages along, made of the edges they are given."""
+"""The edges along which a convolution passes messages, derived from its `edge_index`."""
 
 from __future__ import annotations
 

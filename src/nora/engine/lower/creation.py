@@ -1,4 +1,4 @@
-"""Bindings made from sizes alone: the same row over and over, or the numbers of the rows."""
+"""Tensors created from sizes alone: constant rows (`zeros`, `full`), and row ids (`arange`)."""
 
 from __future__ import annotations
 

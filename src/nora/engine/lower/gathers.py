@@ -1,4 +1,4 @@
-"""Reading rows: edges read their nodes', masks pick some, tables are looked up."""
+"""Gathers: edges read rows of their nodes, masks select rows, tables are looked up."""
 
 from __future__ import annotations
 

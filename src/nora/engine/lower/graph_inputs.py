@@ -1,4 +1,4 @@
-"""What is known of every tensor of a graph before the model runs: whose rows it holds."""
+"""The bindings of the graph's own tensors: which rows each of them holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bindings put together: side by side, or the rows of one space after those of another."""
+"""`cat` and `stack`: columns side by side, or the rows of one space after those of another."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What is known of a tensor on the trace: which rows it holds, and along which axis.
+"""What a traced tensor holds: which rows, and along which axis.
 
-A tensor is one of three. A plain `torch.Tensor` is the same on every graph (weights, numbers). A
-`Tracked` one holds rows of a space along one axis. A `Uniform` one holds the same row over and over, as
-many times as there are nodes or edges (`torch.zeros(num_nodes, 8)`); whose rows they are is settled when
-it meets a tracked one.
+There are three cases. A plain `torch.Tensor` is the same on every graph (weights, constants). A `Tracked` one
+holds rows of a space along one axis. A `Uniform` one repeats the same row once per node or edge
+(`torch.zeros(num_nodes, 8)`); its space is decided when it is combined with a tracked one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Lowers an aligned program: every operation by its lowering, or refused with its source line.
+"""Lower an aligned program, operation by operation; an unsupported one is rejected with its source line.
 
-The operations are taken once, in order. A lowering says what an operation does with rows: it treats each by
-itself, reads rows of one space from another, reduces rows to those of another, makes edges out of edges. An
-operation without a lowering is executed on the whole graph again for every edit (`anything.py`), as long as
-its result has rows or is about the whole graph. Calls of modules that have a lowering are taken as one.
+A lowering describes what an operation does with rows: it computes each row by itself, gathers rows of one
+space for another, reduces rows to those of another space, or derives new edges from edges. An operation
+without a lowering is executed on the whole graph for every edit (`anything.py`), if its result has rows of a
+space or belongs to the whole graph. The call of a module that has a lowering is lowered as one.
 """
 
 from __future__ import annotations

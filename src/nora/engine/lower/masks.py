@@ -1,8 +1,8 @@
-"""Rows that a mask picks by their values: `deg[deg < 0.5] += 1`, `(deg == 3).nonzero()`.
+"""Rows selected by a mask that depends on values: `deg[deg < 0.5] += 1`, `(deg == 3).nonzero()`.
 
-Which rows these are changes with every removal, so they have no space of their own. They are kept among all
-rows, those that are not picked included; an operation on rows is done to all of them; and written back,
-`where` takes those that the mask picks. Nothing else may read them.
+The selection changes with every removal, so these rows have no space of their own. Instead, operations are
+computed for all rows, and when the result is written back, `where` uses it only at selected rows. Any other
+use is unsupported.
 """
 
 from __future__ import annotations

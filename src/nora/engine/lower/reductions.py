@@ -1,4 +1,4 @@
-"""Reductions: over a row's own entries, or over all rows to something known of the whole graph."""
+"""Reductions: within a row, or over all rows to a value of the whole graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls an operation on rows, wherever they stand among its arguments."""
+"""Call an operation on rows, whichever of its arguments holds them."""
 
 from __future__ import annotations
 

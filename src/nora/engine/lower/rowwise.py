@@ -1,4 +1,4 @@
-"""Operations along some axes that leave the others alone: fine as long as rows are not among them."""
+"""Operations along some axes, which compute each row by itself if the axis of the rows is not among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reducing rows to others': messages of edges summed at their nodes."""
+"""Scatters: reduce rows of one space to those of another, e.g. messages to their target nodes."""
 
 from __future__ import annotations
 

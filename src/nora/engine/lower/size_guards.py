@@ -1,4 +1,4 @@
-"""From comparisons of sizes on the trace to guards on the spaces that the sizes are of."""
+"""From comparisons of sizes in the trace to guards on the sizes of spaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edges made out of edges: what a mask picks, another order, the largest number there is."""
+"""Structure: edges derived from edges by masks, sorting or merging, and the largest node id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of rules: sums over neighbours that are corrected, and attention."""
+"""The operations of rules: sums over neighbours, which are corrected, and attention."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Sums over neighbours where every node's message has changed: nothing is gained by following edges.
+"""Sums over neighbours when the messages of all nodes change, so that corrections save nothing.
 
-Behind an operation that changes everybody (`blend`), a whole chunk of edits is one product of the graph's
+After an operation that changes all rows (`blend`), a whole chunk of edits is one product of the graph's
 sparse matrix with the new messages of all edits side by side.
 """
 

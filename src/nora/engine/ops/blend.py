@@ -1,7 +1,7 @@
-"""Values mixed by weights that depend on the whole graph: an edit changes every node a little.
+"""A mix of values whose weights depend on the whole graph, so an edit changes every row a little.
 
-The weights follow from each value's mean over all nodes. The means are corrected for the rows that
-changed and for those that went; every row then is the same sum with new weights.
+The weights are computed from each value's mean over all nodes. An edit corrects the means for changed and
+removed rows; every row is then the same sum with new weights.
 """
 
 from __future__ import annotations

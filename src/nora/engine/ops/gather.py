@@ -1,4 +1,4 @@
-"""Steps that move rows between spaces: from nodes to edges, from edges to nodes, one after the other."""
+"""Operations that move rows between spaces: from nodes to edges, or several spaces into one."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Rows that all change, but by a few numbers: what an edit does behind a statistic of the whole graph.
+"""Low-rank updates: all rows change, but along a few directions.
 
-Where weights follow from means over all nodes (`blend`), an edit moves every row, and all rows move along
-the same few directions: `row = original + Σ_j shift_j direction_j`, with one `shift` per edit. Sums over
-neighbours and linear maps keep that form, with directions that are computed once for all edits; so does a
-ReLU wherever no sign turns. What is not of that form, near the removed node and where a sign turns, is kept
-as rows that lie `apart`.
+If weights depend on means over all nodes (`blend`), an edit changes every row along the same few directions:
+`row = original + Σ_j shift_j direction_j`, with one `shift` per edit. Sums over neighbours and linear maps
+preserve this form, with directions that are computed once for all edits; so does a ReLU where no entry
+changes its sign. Rows that do not have this form, near the removed node or where a sign changes, are stored
+separately, as the rows `apart`.
 """
 
 from __future__ import annotations

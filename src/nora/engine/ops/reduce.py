@@ -1,4 +1,4 @@
-"""Steps that reduce rows to those of another space: what nodes make of their edges."""
+"""Operations that reduce rows of one space to those of another, e.g. from edges to their target nodes."""
 
 from __future__ import annotations
 

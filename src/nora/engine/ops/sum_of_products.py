@@ -1,7 +1,7 @@
 """Products of rows summed over all rows: `KᵀV`, the part of linear attention where keys meet values.
 
-A sum over nodes is corrected for the rows that changed and for those that are lost, so a removal costs what
-its rows cost. In double precision: a sum over all nodes loses digits that single rows would show.
+A sum over nodes is corrected for changed and removed rows, so a removal costs as much as these rows. Sums use
+float64: in float32, a sum over all nodes loses digits that matter in single rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""An operation that mixes all rows: done on everything that is left, again for every edit.
+"""An operation that mixes all rows: executed on all remaining rows, for every edit.
 
-Statistics over all nodes, a softmax or an order over nodes: an edit changes them everywhere. This op
-gives the operation exactly what it gets on the reduced graph, one edit after the other. It costs as
-much as the operation itself costs in a full pass, and everything behind it changes at every node.
+An edit changes statistics over all nodes, a softmax over nodes or a sort of nodes everywhere. This op passes
+to the operation exactly the rows of the edited graph, one edit after the other. That costs as much as the
+operation in a full pass, and every later row changes too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pass: without operations whose results nothing reads."""
+"""Pass: eliminate dead code, which is operations whose results nothing reads."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""A pattern: gather → scale by a number per edge → sum. One op instead of three.
+"""Pass: fuse gather → scale by a number per edge → sum into one op.
 
-What edges read, times a weight that may change too, summed where they lead: this is most of what
-convolutions do. As one op no message is ever stored; compiled, it touches each message that has
-changed once.
+This is most of what convolutions compute, with weights that may change too. The fused op stores no messages,
+and its compiled loop computes each changed message once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Row-wise maps that follow an operation, done to its rows block by block while they are in cache."""
+"""Pass: run the row-wise functions after an operation block by block, while its rows are in cache."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A pattern: node values reduced from edges, gathered by the edges, and reduced again. One op for a softmax.
+"""Pass: fuse the reductions and gathers of an attention softmax into one op.
 
-An attention layer takes the largest score of the edges into a node, subtracts it, sums, divides, weighs and
-sums again. All of this happens among the edges into one node: where one of them changes, all of it is done
-again for that node, at once, and a change has gone one hop and not three.
+An attention layer subtracts the largest score of the edges into a node, exponentiates, sums, divides, and
+sums the weighted messages. All of this happens among the edges into one node. If one of them changes, the
+fused op computes the node again, in one hop instead of three.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which ops keep the form of a mixture, and how: ReLU, linear maps, sums over neighbours."""
+"""Pass: which ops preserve a low-rank update, and how: ReLU, linear maps, sums over neighbours."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A folder of arrays: `.npy` files that are mapped into memory, and a manifest that tells them.
+"""A folder of arrays: `.npy` files that are mapped into memory, and a manifest that lists them.
 
-Nothing in it is executed, and no array holds objects. Every file's size and digest is in the manifest, and
-the manifest's own digest is in it too. A folder is written beside its place and moved there when it is whole.
+Nothing in it is executed, and no array holds objects. The manifest holds the size and digest of every file,
+and its own digest. A folder is written under a temporary name and renamed when it is complete.
 
-Reading everything to see that nothing was changed would take longer than the work itself where arrays are
-large. So files of up to 32 MB are read in full when a folder is opened; of larger ones the size, both ends
-and 256 blocks in between. `check="all"` reads everything.
+To verify large arrays completely would take longer than the work itself. So files of up to 32 MB are read in
+full when a folder is opened; of larger ones the size, both ends and 256 blocks in between. `check="all"`
+reads everything.
 """
 
 from __future__ import annotations

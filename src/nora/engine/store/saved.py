@@ -1,8 +1,8 @@
-"""An engine on disk: everything that is computed once, and read again when it is opened.
+"""A saved engine: everything that is computed once, written to disk and read when the engine is opened.
 
-A process that opens it has the model and follows it again, on small graphs; the rows, sums and sorted edges
-are mapped from the folder, shared by all processes on a machine. The program that comes out must be the one
-that was kept, op by op, or it is refused.
+The process that opens it passes the model, which is traced again on small graphs. Rows, sums and sorted edges
+are memory-mapped from the folder, shared by all processes of a machine. The new program must equal the saved
+one, op by op, or the engine is rejected.
 """
 
 from __future__ import annotations

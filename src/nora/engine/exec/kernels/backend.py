@@ -1,4 +1,4 @@
-"""What a backend does for the ops: the modules `compiled` and `vectorised` have these functions."""
+"""The protocol of a backend: the functions that the modules `compiled` and `vectorised` both define."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which backend answers: the compiled loops where they pay and can be had, else plain torch."""
+"""Choose a backend: the compiled loops if `numba` is there and they are faster, else plain torch."""
 
 from __future__ import annotations
 

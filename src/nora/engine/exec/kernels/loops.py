@@ -1,8 +1,8 @@
 """The compiled loops behind `compiled.py`: plain Python on NumPy arrays, translated by `numba`.
 
-Every function goes through a chunk one edit after the other. What belongs together comes as one named
-tuple (`arrays.py`, `edges.Arrays`); edits, changed and reached rows are as in `changed.py`. Arrays are
-taken out of their tuples before a loop, and rows named by array and place: within a loop both tuples and
+Every function goes through a chunk one edit after the other. Arguments that belong together are one named
+tuple (`arrays.py`, `edges.Arrays`); edits and changed rows are as in `changed_rows.py`. Arrays are unpacked
+from their tuples before a loop, and rows are addressed by array and index: within a loop, both tuples and
 slices cost more than the sum of a narrow row.
 """
 

@@ -1,7 +1,7 @@
-"""Rows that will be read soon, asked for before they are.
+"""Prefetch rows that will be read soon.
 
-Original rows are read in no order, and each once: most of that time is waiting. With a prefetch, the
-processor fetches the next rows while it works on the present ones.
+Original rows are read in random order, each once, so most of that time is waiting for memory. With a
+prefetch, the processor loads the next rows while it works on the current ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`TIMMEConv`: means over the neighbours of every adjacency, mixed by attention over these."""
+"""`TIMMEConv`: means over the neighbours in every relation, mixed by attention over the relations."""
 
 from __future__ import annotations
 
