@@ -1,6 +1,6 @@
-"""What `nora.analyse` and `nora run` can be asked: defaults, checks and words of every option.
+"""Options of `nora.analyse` and `nora run`: defaults, checks and help texts.
 
-Light, so that a slip is refused before torch is loaded.
+Importing it does not load torch, so that invalid options are rejected at once.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class AskOptions(Options):
 
 @dataclass(frozen=True)
 class ExecOptions(Options):
-    """How the work is done.
+    """How the work is executed.
 
     `progress` shows progress bars, and `tell` is called with each message on the way; by default they go to
     the logger `nora.analysis`.

@@ -28,13 +28,13 @@ COMPARED = 3
 
 
 def convolution_edges(program: Program) -> list[Edges]:
-    """The edges of all convolutions that are followed as one piece."""
+    """The edges of all convolutions that were lowered by a rule."""
     found = (getattr(op, "edges", None) for op in program.ops)
     return [edges for edges in found if isinstance(edges, Edges)]
 
 
 def cannot_lose(program: Program) -> str:
-    """Why edges cannot be removed by themselves; empty if they can."""
+    """The reason why single edges cannot be removed; empty if they can."""
     if program.unsure_of_edges:
         return program.unsure_of_edges
     for edges in convolution_edges(program):
@@ -46,7 +46,7 @@ def cannot_lose(program: Program) -> str:
 
 
 def cannot_gain(program: Program, done: EditBatch) -> str:
-    """Why edges cannot come; empty if they can."""
+    """The reason why edges cannot be added; empty if they can."""
     if done.added_nodes:
         return "a node is added"
     if program.unsure_of_edges:
@@ -68,7 +68,7 @@ def cannot_gain(program: Program, done: EditBatch) -> str:
 
 
 def by_rules_alone(program: Program) -> bool:
-    """Whether rules follow everything that is done with edges, and take the graph's own."""
+    """Whether only rules use edges, and only the graph's own."""
     given = program.templates.given.values()
     own = {value.space for _, name, value in given if name in ("edge_index", "adj_t")}
     rows = (value for op in program.ops for value in (*op.inputs, op.output))
@@ -79,7 +79,7 @@ def by_rules_alone(program: Program) -> bool:
 
 
 def cannot_change(program: Program, done: EditBatch) -> str:
-    """Why features cannot change; empty if they can."""
+    """The reason why features cannot change; empty if they can."""
     for kind in done.features:
         value = program.features.get(kind)
         if value is None:
@@ -90,7 +90,7 @@ def cannot_change(program: Program, done: EditBatch) -> str:
 
 
 def _made_of(values: Iterable[Value]) -> Iterable[Value]:
-    """The values, and everything they are made of."""
+    """The values, and all values from which they are computed."""
     seen: dict[Value, Value] = {}
     waiting = list(values)
     while waiting:
@@ -102,9 +102,9 @@ def _made_of(values: Iterable[Value]) -> Iterable[Value]:
 
 
 def why_not(engine: Engine, done: EditBatch) -> str:
-    """Why the engine cannot tell the effect of edits; empty if it can.
+    """The reason why the engine cannot answer edits; empty if it can.
 
-    The first edits of each kind are preceded by a comparison of a few such edits with the definition.
+    Before the first edit of each kind, a few such edits are compared with full passes.
     """
     program = engine.program
     kinds = {
@@ -135,14 +135,14 @@ def why_not(engine: Engine, done: EditBatch) -> str:
 
 
 def _new_edges_of(done: EditBatch) -> str:
-    """New edges, by their types: what is right of one type need not be of another."""
+    """The name of new edges, by their types: each combination of types is compared by itself."""
     types = sorted(str(key) for key in done.added_edges if key is not None)
     return f"new edges {' and '.join(types)}".rstrip()
 
 
 @torch.no_grad()
 def _compared(engine: Engine, kind: str, asked: EditBatch) -> str:
-    """What is wrong with a few edits of a kind, like the one that is asked for; empty if nothing is."""
+    """The error of a few edits of a kind, compared with full passes; empty if there is none."""
     problem, generator = engine.problem, torch.Generator().manual_seed(0)
     for done in _examples(engine, kind, asked, generator):
         truth = predict_after(problem, engine.before, done)

@@ -1,10 +1,10 @@
 """ogbn-arxiv's graph with stand-in features: the recipe from end to end at the paper's sizes.
 
-The official features are not to be had (`nora.datasets.ogbn_arxiv_stand_in`), so no figure is one on
-ogbn-arxiv, and none of the paper's is met or missed. With 169,343 papers the truth is that of a random sample
-(`nora.experiments.sampled`). A cell whose work does not fit into memory (`nora.experiments.memory_estimate`,
-before any work) has its hidden size halved until it does, which the report states; one that fits in none is
-left out.
+The official features are not available (`nora.datasets.ogbn_arxiv_stand_in`), so the figures are not results
+on ogbn-arxiv, and do not reproduce or contradict the paper's. With 169,343 papers the truth is that of a
+random sample (`nora.experiments.sampled`). A cell whose work does not fit into memory
+(`nora.experiments.memory_estimate`, before any work) has its hidden size halved until it does, which the
+report states; one that fits in none is left out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WARNING = (
 
 
 def sized(lab: Lab) -> Lab:
-    """The same at the paper's sizes, with the epochs of this recipe."""
+    """A cell at the paper's sizes, with the epochs of this recipe."""
     profile = lab.profile
     epochs = EPOCHS.get(profile.name, profile.epochs)
     return replace(lab, profile=replace(profile, hidden=None, epochs=epochs))
@@ -67,7 +67,7 @@ def cell_needs(lab: Lab, cell: Cell) -> Needs:
 
 
 def memory_for_a_cell() -> float:
-    """Bytes that a cell may take; infinite where the memory of the machine is unknown."""
+    """Memory limit of a cell in bytes; infinite if the memory of the machine is unknown."""
     memory = machine()["memory_gb"]
     return MEMORY_SHARE * 1e9 * memory if memory else float("inf")
 

@@ -71,7 +71,7 @@ class Keys:
         self._tokens: OrderedDict[str, None] = OrderedDict()
 
     def token(self) -> str:
-        """A new token; of those that were never used, the last few count."""
+        """A new token; only the last few unused tokens stay valid."""
         made = secrets.token_urlsafe(32)
         self._tokens[made] = None
         while len(self._tokens) > TOKENS:
@@ -79,7 +79,7 @@ class Keys:
         return made
 
     def spend(self, given: str) -> bool:
-        """Whether a token is good; from now on it is not."""
+        """Whether a token is valid; afterwards it is not."""
         found = [
             own for own in self._tokens if hmac.compare_digest(own.encode(), given.encode("utf-8"))
         ]
@@ -111,7 +111,7 @@ class Allowance:
         self.left, self.seen = float(burst), clock()
 
     def take(self) -> bool:
-        """Use up one; False where none is left."""
+        """Take one; False if none is left."""
         now = self.clock()
         self.left = min(self.burst, self.left + (now - self.seen) * self.rate)
         self.seen = now
@@ -150,7 +150,7 @@ class RequestGuard:
         await (own or self.app)(scope, receive, with_headers)
 
     def _answer(self, scope: Scope) -> Response | None:
-        """What the guard itself answers; None where the app may."""
+        """The guard's own response; None if the request may pass to the app."""
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:

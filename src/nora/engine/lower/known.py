@@ -23,10 +23,8 @@ Ids = Literal["", "id", "scaled", "key"]
 class Layout:
     """Where the rows of a tensor are.
 
-    Attributes:
-        axis: The axis along which they lie; None where every row is a tensor of its own (what is known
-            of the whole graph).
-        outer, inner: That axis is `outer · rows · inner` long: others were merged with it.
+    Attributes: axis: The axis along which they lie; None where every row is a tensor of its own (a value of
+        the whole graph). outer, inner: That axis is `outer · rows · inner` long: others were merged with it.
     """
 
     axis: int | None
@@ -80,7 +78,7 @@ class Tracked:
 
 @dataclass(frozen=True, eq=False)
 class Uniform:
-    """A tensor with the same row, `rows [1, …]`, as often as `sizes` says for every graph."""
+    """A tensor that repeats one row, `rows [1, …]`; `sizes` is how often, for every traced graph."""
 
     rows: Tensor
     layout: Layout
@@ -122,7 +120,7 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Picked:
-    """Those rows that a mask picks by values: all rows `[N, …]`, and the mask `[N]`; see `masks.py`."""
+    """Rows selected by a mask on values: all rows `[N, …]`, and the mask `[N]`; see `masks.py`."""
 
     mask: Tracked
     rows: Tracked
@@ -130,7 +128,7 @@ class Picked:
 
 @dataclass(frozen=True, eq=False)
 class Pointers:
-    """Where the entries of each row of a compressed matrix begin: the row of every entry stands for that."""
+    """The row pointers of a compressed matrix, represented by the row of every entry."""
 
     row: Tracked
 

@@ -27,7 +27,7 @@ LARGE = 2.0**20
 
 
 class Rectified(LowRankOp):
-    """ReLU: it moves as before where no sign turns."""
+    """ReLU, which preserves a low-rank update where no entry changes its sign."""
 
     op: RowOp
 
@@ -40,7 +40,7 @@ class Rectified(LowRankOp):
 
     @cached_property
     def _reach(self) -> Tensor:
-        """How far each entry moves, per unit of shift, `[N, F]`."""
+        """The largest change of each entry per unit of shift `[N, F]`."""
         square = torch.zeros_like(self.op.inputs[0].base_rows())
         for block in self.inputs[0].kept:
             for direction in block:
@@ -49,7 +49,7 @@ class Rectified(LowRankOp):
 
     @cached_property
     def _nearest(self) -> tuple[Tensor, Tensor]:
-        """The least shift that may turn a sign in each row, ascending, and the rows."""
+        """The smallest shift that may change a sign in each row, ascending, and the rows."""
         before = self.op.inputs[0].base_rows().abs() / self._reach  # 0 / 0: it never moves
         before = torch.where(self._reach > 0, before, torch.inf)
         nearest = before.flatten(1).amin(dim=1).double()
@@ -65,7 +65,7 @@ class Rectified(LowRankOp):
         return mixture.of[0].at(edit, node) * self._positive[node]
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
-        """Rows in which a sign turns lie apart, and those that did before."""
+        """Rows in which a sign changes are `apart`, besides those that were before."""
         (mixture,) = inputs
         n, apart = chunk.num_nodes, mixture.apart
         size = mixture.shift.norm(dim=1) * SURELY
@@ -75,7 +75,7 @@ class Rectified(LowRankOp):
         return LowRankRows(self, mixture.shift, apart, tuple(inputs))
 
     def _those_apart(self, mixture: LowRankRows, size: Tensor) -> Tensor:
-        """What lay apart, rectified."""
+        """The rows that were `apart`, after the ReLU."""
         apart = mixture.apart
         original, positive = self.op.inputs[0].base_rows()[apart.node], self._positive[apart.node]
         new = original + apart.rows
@@ -91,7 +91,8 @@ class Rectified(LowRankOp):
     def _turned(
         self, chunk: Chunk, mixture: LowRankRows, size: Tensor
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Rows of others in which a sign turns: pairs, and how far they lie apart."""
+        """Other rows in which a sign changes: pairs (edit, node), and their difference from the low-rank
+        form."""
         n, edits = chunk.num_nodes, chunk.edits
         nearest, order = self._nearest
         counts = torch.searchsorted(nearest, size, right=True)
@@ -114,7 +115,7 @@ class Rectified(LowRankOp):
 
 
 class Mapped(LowRankOp):
-    """A map that is linear in all its inputs together, but for a constant."""
+    """An affine function of all its inputs together."""
 
     op: RowOp
 
@@ -123,7 +124,7 @@ class Mapped(LowRankOp):
 
     @cached_property
     def _matrices(self) -> list[Tensor]:
-        """What each input is multiplied by `[F_in, F_out]`."""
+        """The matrix of each input `[F_in, F_out]`."""
         none = [value.at(torch.zeros(0, dtype=torch.long)) for value in self.op.inputs]
         found = []
         for at, one in enumerate(none):
@@ -145,7 +146,7 @@ class Mapped(LowRankOp):
         return self.op.function(*(one.at(edit, node) for one in mixture.of))
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
-        """What lies apart is mapped, too."""
+        """The rows `apart` are mapped, too."""
         shift = torch.cat([mixture.shift for mixture in inputs], dim=1)
         parts = [
             (keys(mixture.apart, chunk.num_nodes), mixture.apart.rows @ matrix)
@@ -162,7 +163,8 @@ class Mapped(LowRankOp):
 
 
 class Passed(LowRankOp):
-    """Sums and means over neighbours: what lies apart is passed on, and what the removed sent is missing."""
+    """Sums and means over neighbours: messages of the rows `apart` are added, those of removed nodes are
+    missing."""
 
     op: Aggregate
 
@@ -171,13 +173,13 @@ class Passed(LowRankOp):
 
     @cached_property
     def _nothing(self) -> Sums:
-        """The same sums where all send nothing: what lies apart is added to that."""
+        """The same sums of zero messages, to which the rows `apart` are added."""
         zeros = torch.zeros_like(self.value.base_rows())
         size = zeros.new_zeros(len(zeros), 2)
         return Sums(zeros, zeros, torch.ones_like(self.op.unit), size, zeros[:0], zeros)
 
     def can(self, chunk: Chunk) -> bool:
-        """Only removed nodes: edges that are removed or added are not seen to."""
+        """Whether edits only remove nodes; single edges are not supported."""
         return not len(chunk.delta(self.op.edges))
 
     def blocks(self) -> Iterator[Tensor]:
@@ -217,7 +219,7 @@ class Passed(LowRankOp):
         return made
 
     def _missing(self, chunk: Chunk) -> _Missing:
-        """The edges from removed nodes to those who are left."""
+        """The edges from removed nodes to remaining ones."""
         edits, n = chunk.edits, chunk.num_nodes
         target = self.op.edges.by_source[1]
         edit = owner_of(edits.ptr)
@@ -231,8 +233,8 @@ class Passed(LowRankOp):
 
 
 class _Missing(NamedTuple):
-    """Edges that are missing: the place of the removed node each comes from, the edge's place in `by_source`;
-    the pairs (edit, node) they lead to, as `keys`, and the place of each edge's among these."""
+    """Removed edges: the position of each one's removed source node, and of the edge in `by_source`; the
+    pairs (edit, target) as `keys`, and the position of each edge's pair among these."""
 
     sender: Tensor
     edge: Tensor
@@ -241,7 +243,7 @@ class _Missing(NamedTuple):
 
 
 def low_rank(ops: Sequence[Op]) -> dict[Op, LowRankOp]:
-    """How the output of each op moves as a whole, where it does, by the operation's id."""
+    """The low-rank form of the output of each op that has one, by the operation's id."""
     moving: dict[Value, LowRankOp] = {}
     found: dict[Op, LowRankOp] = {}
     taken = 0.0

@@ -91,9 +91,9 @@ class NodeClassification(NodeTask):
         return self if self.classes is None else replace(self, classes=None)
 
     def largest_change(self, columns: int) -> float:
-        """No removal changes a prediction of so many classes by more than this.
+        """The most by which a removal can change a prediction of this many classes, in L1 norm.
 
-        What sums to one moves by at most 2; what else lies in [0, 1] by 1 in every class.
+        Probabilities that sum to one change by at most 2; others by at most 1 in every class.
         """
         sums_to_one = self.mode != "multilabel" and self.return_type == "raw"
         return min(2.0, columns) if sums_to_one else float(columns)

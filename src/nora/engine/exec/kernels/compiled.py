@@ -88,7 +88,7 @@ _drop_stale_cache(Path(loops.expand.stats.cache_path))
 
 
 def _scratch(num_nodes: int) -> Scratch:
-    """This thread's slot (int32, −1), loss (float64, 0) and lost (int64, 0) arrays, kept clean."""
+    """This thread's arrays `slot` (int32, −1), `loss` (float64, 0) and `lost` (int64, 0), reset after use."""
     if getattr(_local, "size", -1) < num_nodes:
         _local.size = num_nodes
         _local.arrays = Scratch(
@@ -135,7 +135,7 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
 
 
 def _delta(edges: Edges, delta: EdgeDelta) -> DeltaArrays:
-    """With this thread's marks of edges, kept clean."""
+    """With this thread's marks of edges, reset after use."""
     count = len(edges.by_target[1])
     if getattr(_local, "edges", -1) < count:
         _local.edges = count + count // 8  # more may be added one by one
@@ -297,7 +297,7 @@ def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
 
 
 def _no_slopes(like: np.ndarray) -> SlopeArrays:
-    """Every target is weighed again."""
+    """No slopes: the softmax of every target is computed again."""
     return SlopeArrays(np.iinfo(np.int64).max, np.empty(0, dtype=np.int64), like[:0])
 
 
@@ -379,7 +379,7 @@ def weighted_sum(
 
 
 def _marks(*sizes: int) -> Marks:
-    """This thread's marks of targets, sources and edges (−1) and of lost edges, kept clean."""
+    """This thread's marks of targets, sources and edges (−1) and of removed edges, reset after use."""
     kept = getattr(_local, "marks", None)
     if kept is None or any(len(array) < size for array, size in zip(kept, sizes, strict=False)):
         grown = [max(size, 0 if kept is None else len(kept[at])) for at, size in enumerate(sizes)]
