@@ -371,7 +371,7 @@ def page(rows: list[Row]) -> str:
         "| how | forms | |",
         "|---|---|---|",
         f"| {KINDS['rule']} | {counts['rule']} | by a lowering of the convolution: fastest |",
-        f"| {KINDS['tape']} | {counts['tape']} | by its traced operations; only rows that change are computed |",
+        f"| {KINDS['tape']} | {counts['tape']} | by its traced operations; computes only rows that change |",
         f"| {KINDS['whole']} | {counts['whole']} | at least one operation mixes all rows and is "
         "computed again for every removal |",
         f"| {KINDS['falls back']} | {counts['falls back']} | one full pass per removal, with a warning that "

@@ -15,7 +15,7 @@ from torch_geometric.data import Data, HeteroData
 import hetero_graphs
 import nora
 from edit_batches import batch_of
-from nora.engine.edit_support import why_not
+from nora.engine.edit_support import unsupported_edits
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import pick_backend
@@ -179,10 +179,10 @@ def check(engine: Engine, edits: Edits, told: str = "") -> None:
     """The raw engine, without the comparison that goes before the first answer, is right or refuses."""
     engine.program.compared = NothingWrong()
     done = edits.resolve(engine.problem.data)
-    assert told in why_not(engine, done)
+    assert told in unsupported_edits(engine, done)
     if told:
         return
-    assert why_not(engine, done) == ""
+    assert unsupported_edits(engine, done) == ""
     with engine.problem.evaluating():
         truth = predict_after(engine.problem, engine.before, done)
         found = engine.effect_of(done.to(engine.before.device))
@@ -372,9 +372,11 @@ def test_new_edges_of_a_type_are_compared_with_the_definition_before_the_first_a
     )
     other = Edits(add_edges={"writes": [pair]})
     with engine.problem.evaluating():
-        assert why_not(engine, other.resolve(data)) == ""
+        assert unsupported_edits(engine, other.resolve(data)) == ""
         with pytest.warns(RuntimeWarning, match="after a change of new edges .*cites"):
-            assert "differ" in why_not(engine, Edits(add_edges={"cites": [free]}).resolve(data))
+            assert "differ" in unsupported_edits(
+                engine, Edits(add_edges={"cites": [free]}).resolve(data)
+            )
 
 
 def test_a_batch_of_several_edits_that_add_edges_gives_what_each_alone_gives() -> None:
@@ -385,7 +387,7 @@ def test_a_batch_of_several_edits_that_add_edges_gives_what_each_alone_gives() -
     edits = [Edits(add_edges=come[:1]), Edits(remove=9), Edits(features={3: torch.ones(WIDTH)})]
     edits += [Edits(add_edges=come[1:3], features={3: -torch.ones(WIDTH)})]
     batch = batch_of(edits, data)
-    assert why_not(engine, batch) == ""
+    assert unsupported_edits(engine, batch) == ""
     assert bool((engine.cost_of(batch) > 0).all())  # by which chunks are bounded
     seen = 0
     for moves in Effects(engine.problem, engine.before, engine).moves(batch):

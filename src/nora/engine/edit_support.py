@@ -33,7 +33,7 @@ def convolution_edges(program: Program) -> list[Edges]:
     return [edges for edges in found if isinstance(edges, Edges)]
 
 
-def cannot_lose(program: Program) -> str:
+def unsupported_removed_edges(program: Program) -> str:
     """The reason why single edges cannot be removed; empty if they can."""
     if program.unsure_of_edges:
         return program.unsure_of_edges
@@ -45,7 +45,7 @@ def cannot_lose(program: Program) -> str:
     return ""
 
 
-def cannot_gain(program: Program, done: EditBatch) -> str:
+def unsupported_added_edges(program: Program, done: EditBatch) -> str:
     """The reason why edges cannot be added; empty if they can."""
     if done.added_nodes:
         return "a node is added"
@@ -78,7 +78,7 @@ def by_rules_alone(program: Program) -> bool:
     )
 
 
-def cannot_change(program: Program, done: EditBatch) -> str:
+def unsupported_features(program: Program, done: EditBatch) -> str:
     """The reason why features cannot change; empty if they can."""
     for kind in done.features:
         value = program.features.get(kind)
@@ -101,19 +101,19 @@ def _made_of(values: Iterable[Value]) -> Iterable[Value]:
     return seen.values()
 
 
-def why_not(engine: Engine, done: EditBatch) -> str:
+def unsupported_edits(engine: Engine, done: EditBatch) -> str:
     """The reason why the engine cannot answer edits; empty if it can.
 
     Before the first edit of each kind, a few such edits are compared with full passes.
     """
     program = engine.program
     kinds = {
-        "edges": (len(done.edge) > 0, lambda: cannot_lose(program)),
+        "edges": (len(done.edge) > 0, lambda: unsupported_removed_edges(program)),
         _new_edges_of(done): (
             bool(done.added_edges or done.added_nodes),
-            lambda: cannot_gain(program, done),
+            lambda: unsupported_added_edges(program, done),
         ),
-        "features": (bool(done.features), lambda: cannot_change(program, done)),
+        "features": (bool(done.features), lambda: unsupported_features(program, done)),
     }
     for kind, (asked, reason) in kinds.items():
         if not asked:
@@ -177,7 +177,9 @@ def _examples(
     elif asked.added_edges and kind == _new_edges_of(asked):
         done = _new_edges(problem, set(asked.added_edges), generator)
         alone = replace(EditBatch.of(), added_edges=asked.merge(len(asked)).added_edges)
-        yield alone if not done.added_edges or cannot_gain(engine.program, done) else done
+        yield (
+            alone if not done.added_edges or unsupported_added_edges(engine.program, done) else done
+        )
     elif kind == "features":
         for node_type, value in engine.program.features.items():
             x = value.base_rows().cpu()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nora.engine.edit_support import why_not
+from nora.engine.edit_support import unsupported_edits
 from nora.engine.engine import Engine
 from nora.engine.exec.tally import Tally
 from nora.engine.prepared import Prepared
@@ -29,7 +29,7 @@ def check_method(method: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
+class ChangedPredictions:
     """Predictions that some removals change.
 
     Attributes:
@@ -91,7 +91,7 @@ class Effects:
         here = done.to(self.before.device)
         reason = ""
         if self.engine is not None:
-            reason = why_not(self.engine, done) or self.engine.program.guards.why(here)
+            reason = unsupported_edits(self.engine, done) or self.engine.program.guards.why(here)
             if not reason:
                 return self.engine.changes_of(here)
         return replace(predict_after(self.problem, self.before, done), fallback=reason)
@@ -105,13 +105,13 @@ class Effects:
 
     def moves(
         self, removals: EditBatch, memory: int = MEMORY, workers: int | None = None
-    ) -> Iterator[Moves]:
+    ) -> Iterator[ChangedPredictions]:
         """Yield the predictions that any removals change, part by part, as they finish.
 
         By the engine where it follows them, else by a full pass for every removal.
         """
         engine = self.engine
-        why = "" if engine is None else why_not(engine, removals)
+        why = "" if engine is None else unsupported_edits(engine, removals)
         if why:
             warn(f"exact falls back to a full pass for every edit: {why}", RuntimeWarning)
             engine = None
@@ -127,11 +127,13 @@ class Effects:
                 return *engine.changed_items(some, changed, tally), changed.weight
 
         for which, found in engine.in_chunks(ask, removals, memory, workers):
-            yield Moves(which, *found)
+            yield ChangedPredictions(which, *found)
 
-    def _moved(self, removals: EditBatch, at: int) -> Moves:
+    def _moved(self, removals: EditBatch, at: int) -> ChangedPredictions:
         """By the definition."""
         one = removals.pick(torch.tensor([at], device=removals.ptr.device))
         after = predict_after(self.problem, self.before, one)
         item = after.survivors.nonzero().flatten()
-        return Moves(torch.tensor([at]), torch.zeros_like(item), item, after.predictions[item])
+        return ChangedPredictions(
+            torch.tensor([at]), torch.zeros_like(item), item, after.predictions[item]
+        )

@@ -216,7 +216,7 @@ def _now(space: Space) -> np.ndarray:
 
 def _without_each(space: Space) -> np.ndarray:
     """The size without each node alone `[N]`."""
-    return space.size - space.lost_at.cpu().numpy()
+    return space.size - space.removed_at.cpu().numpy()
 
 
 def _another_branch(guard: Guard) -> str:

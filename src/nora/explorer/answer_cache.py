@@ -16,7 +16,7 @@ from typing import Any
 from nora.explorer.network import Network
 from nora.explorer.page_edits import PageEdit, PageEdits, as_edits, edge_kinds, features_of_node
 from nora.explorer.page_effects import effect_columns, no_effect
-from nora.explorer.refusal import Refused
+from nora.explorer.rejection import Rejected
 from nora.explorer.worker import LATER, NOW, SOON, Worker
 
 ANSWERS, PAGES = 400, 200
@@ -83,7 +83,7 @@ class AnswerCache:
 
         def ask() -> dict[str, Any]:
             if page and number < (self._latest.get(page) or 0):
-                raise Refused(409, "a later question of the same page came before")
+                raise Rejected(409, "a later question of the same page came before")
             return self._effect(edits)
 
         found = self.recent.get(("effect", edits))
@@ -100,7 +100,7 @@ class AnswerCache:
         """One edit's summary; unknown where it makes no sense without the others."""
         try:
             return _summary(self._effect((edit,)))
-        except Refused:
+        except Rejected:
             return {"total": None, "flips": None}
 
     def _effect(self, edits: PageEdits) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class AnswerCache:
                     effect = session.what_if(as_edits(edits, session))
                     found = effect_columns(effect, self.network)
             except INVALID as error:
-                raise Refused(422, str(error)) from error
+                raise Rejected(422, str(error)) from error
             self.recent["effect", edits] = found
         return found
 
@@ -124,7 +124,7 @@ class AnswerCache:
         source, target = network.ties
         if len(source):
             questions.append(PageEdit("remove_edge", (int(source[0]), int(target[0]))))
-        with suppress(Refused, IndexError):  # where nodes have no features to set
+        with suppress(Rejected, IndexError):  # where nodes have no features to set
             questions.append(PageEdit("set", (0,), 0, float(features_of_node(0, session)[0]) + 1.0))
         if not session.node_index.types and not edge_kinds(session)[0]["values"]:
             neighbours = {0, *network.neighbours(0).tolist()}
@@ -144,7 +144,7 @@ class AnswerCache:
             try:
                 answer = question()
             except INVALID as error:
-                raise Refused(422, str(error)) from error
+                raise Rejected(422, str(error)) from error
             self.recent[key] = answer
             return answer
 

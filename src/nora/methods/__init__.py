@@ -55,7 +55,7 @@ class MethodFacts:
     execution_options: tuple[str, ...] = ()
     errors_unless: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
-    def tells_errors(self, options: Mapping[str, Any]) -> bool:
+    def estimates_errors(self, options: Mapping[str, Any]) -> bool:
         """Whether, with these options, parts have standard errors."""
         unless = self.errors_unless
         return bool(unless) and not any(options[name] in values for name, values in unless.items())

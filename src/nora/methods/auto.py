@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch_geometric.nn import MessagePassing
 
-from nora.engine.edit_support import why_not
+from nora.engine.edit_support import unsupported_edits
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import FIRST, MOST
 from nora.engine.estimate.cost_sample import Agreement, CostSample
@@ -197,7 +197,7 @@ def _choose(
         )
     try:
         engine = prepared.engine(problem, removals=count)
-        reason = why_not(engine, removals)
+        reason = unsupported_edits(engine, removals)
     except UnsupportedError as error:
         reason = str(error)
     if not reason:

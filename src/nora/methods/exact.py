@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nora.engine.edit_support import why_not
-from nora.engine.effects import Effects, Moves
+from nora.engine.edit_support import unsupported_edits
+from nora.engine.effects import ChangedPredictions, Effects
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import estimated
 from nora.engine.exec.kernels.choice import BackendName
@@ -45,7 +45,7 @@ from nora.stacklevel import warn
 
 # What is made of changed predictions: the sums of measures `[m, columns]`, the definition's change `[m, 1]`
 # (None), or whatever a function of the predictions on `G` and those that change returns.
-Measures = Measuring | Callable[[Tensor, Moves], Any] | None
+Measures = Measuring | Callable[[Tensor, ChangedPredictions], Any] | None
 NO_FASTER = "a full pass for every {removed} takes no longer here"
 
 
@@ -218,7 +218,7 @@ def parts_of(
                     yield ScoredPart(rest[which], values)
                 return {"fallback": reason, **facts, "followed": "mixed" if done else "brute"}
             done.append(part.which)
-            if isinstance(part.values, Moves):
+            if isinstance(part.values, ChangedPredictions):
                 part = ScoredPart(part.which, reduced(engine.before, measures, part.values))
             yield part
     passed = facts.get("full_passes", 0)
@@ -260,7 +260,7 @@ def engine_for(
     except UnsupportedError as error:
         warn(f"exact falls back to brute force: {error}", RuntimeWarning)
         return None, {"fallback": str(error)}
-    if reason := why_not(engine, removals):
+    if reason := unsupported_edits(engine, removals):
         warn(f"exact falls back to a full pass for every edge: {reason}", RuntimeWarning)
         return None, {"fallback": reason}
     if quickest and how.tolerance == 0 and is_slower(checked, count):
@@ -283,7 +283,7 @@ def _removed(removals: EditBatch) -> str:
     return "edge" if len(removals.edge) else "node"
 
 
-def reduced(before: Tensor, measures: Measures, moves: Moves) -> Any:
+def reduced(before: Tensor, measures: Measures, moves: ChangedPredictions) -> Any:
     """What measures make of changed predictions."""
     if not isinstance(measures, Measuring):
         assert measures is not None, "the definition is summed by the engine, or by a full pass"

@@ -177,7 +177,7 @@ def score_nodes(
                 entry, bound, chosen = _choose(entry, problem, session.prepared, bound, folder)
             if not entry.facts.runs_again:
                 session.problem(nodes)  # not yet known to be deterministic
-        errors = plain and entry.facts.tells_errors(bound)
+        errors = plain and entry.facts.estimates_errors(bound)
         columns = ("change",) if measuring is None else measuring.columns
         columns = (*columns, STDERR) if errors else columns
         # Draws are made by a seed: with estimates it is not an execution option.

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of
-from nora.engine.effects import Moves, check_method
+from nora.engine.effects import ChangedPredictions, check_method
 from nora.engine.prepared import Prepared
 from nora.graph.edit_batch import EditBatch
 from nora.methods import MethodEntry, Part
@@ -345,7 +345,7 @@ def asked_for(
 
 def changed_predictions(
     problem: Problem, chosen: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor, Tensor]]:
+) -> Callable[[Tensor, ChangedPredictions], tuple[Tensor, Tensor, Tensor]]:
     """For `score`: the changed predictions that count, as `removal`, `item` and a value of each.
 
     Args:
@@ -353,7 +353,7 @@ def changed_predictions(
         chosen: From predictions before and after `[Q, …]` to which of them to keep, and their values `[Q]`.
     """
 
-    def kept(before: Tensor, moves: Moves) -> tuple[Tensor, Tensor, Tensor]:
+    def kept(before: Tensor, moves: ChangedPredictions) -> tuple[Tensor, Tensor, Tensor]:
         keep, value = chosen(before[moves.item], moves.after)
         if problem.targets is not None:
             keep = keep & problem.targets[moves.item]

@@ -67,7 +67,7 @@ class Space:
         return indptr, found
 
     @cached_property
-    def lost_at(self) -> Tensor:
+    def removed_at(self) -> Tensor:
         """How many rows the removal of each node alone removes `[num_nodes]`."""
         ends = self.ends
         if ends.size(0) > 1:  # a node counts once for each row
@@ -96,12 +96,12 @@ class Space:
 
     @cached_property
     def one_end(self) -> bool:
-        """Whether every row has a single end, so that none is lost twice."""
+        """Whether every row has a single end, so that no row is removed twice."""
         return self.ends.size(0) <= 1 or bool((self.ends == self.ends[:1]).all())
 
     @cached_property
     def everlasting(self) -> bool:
-        """Whether no edit takes any row away."""
+        """Whether no edit removes any row."""
         return self.ends.size(0) == 0 or self.size == 0
 
     def sorted_by(self, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -163,18 +163,18 @@ class Space:
         return left & ~((origin >= 0) & torch.isin(edit * count + origin, gone))
 
     def covers(self, index: Tensor, other: Space) -> bool:
-        """Whether row `i` never outlives row `index[i]` of the other space."""
+        """Whether removing a node that deletes row `index[i]` of the other space also deletes row `i`."""
         if other.everlasting or not index.numel():
             return True
         wanted = other.ends[:, index]
         return bool((wanted.unsqueeze(1) == self.ends.unsqueeze(0)).any(dim=1).all())
 
-    def goes_with(self, index: Tensor, other: Space) -> bool:
-        """Whether row `i` goes with the edge that row `index[i]` of the other space goes with, if any."""
-        return not index.numel() or _goes_with(other.origin, index, self.origin)
+    def removed_with(self, index: Tensor, other: Space) -> bool:
+        """Whether removing an edge that deletes row `index[i]` of the other space also deletes row `i`."""
+        return not index.numel() or _same_origin(other.origin, index, self.origin)
 
     def covered(self, index: Tensor, other: Space) -> bool:
-        """Whether row `i` is only ever lost together with row `index[i]` of the other space."""
+        """Whether removing a node that deletes row `i` also deletes row `index[i]` of the other space."""
         if self.everlasting or not index.numel():
             return True
         if other.everlasting:
@@ -183,18 +183,18 @@ class Space:
         return bool((self.ends.unsqueeze(1) == mine.unsqueeze(0)).any(dim=1).all())
 
     def same_edges(self, other: Space) -> bool:
-        """Whether the rows of both go with the same edges."""
+        """Whether the rows of both belong to the same edges."""
         if self.origin is None or other.origin is None:
             return self.origin is other.origin
         return self.origin is other.origin or torch.equal(self.origin, other.origin)
 
-    def comes_with(self, index: Tensor, other: Space) -> bool:
-        """Whether row `index[i]` of the other space goes with the edge that row `i` goes with, if any."""
+    def removes(self, index: Tensor, other: Space) -> bool:
+        """Whether removing an edge that deletes row `i` also deletes row `index[i]` of the other space."""
         theirs = None if other.origin is None else other.origin[index]
-        return not index.numel() or _goes_with(self.origin, slice(None), theirs)
+        return not index.numel() or _same_origin(self.origin, slice(None), theirs)
 
-    def equally_lost(self, other: Space) -> bool:
-        """Whether every edit takes as many rows away from both."""
+    def removed_equally(self, other: Space) -> bool:
+        """Whether every edit removes as many rows from both."""
         if self is other or self.ends is other.ends:
             return True
         return bool(torch.equal(self._by_ends, other._by_ends))
@@ -213,8 +213,8 @@ class Space:
         return Space(label, sizes, self.ends[:, rows], self.num_nodes, origin=origin)
 
 
-def _goes_with(one: Tensor | None, rows: Tensor | slice, other: Tensor | None) -> bool:
-    """Whether every one of the rows that goes with an edge has another that goes with the same edge."""
+def _same_origin(one: Tensor | None, rows: Tensor | slice, other: Tensor | None) -> bool:
+    """Whether every one of the rows that has an origin has the same origin as its counterpart."""
     if one is None:
         return True
     origin = one[rows]

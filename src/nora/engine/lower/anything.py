@@ -72,7 +72,7 @@ def on_everything(builder: Builder, op: AlignedOp) -> None:
             continue
         where = _where(builder, op.shapes[place], inputs)
         if where is None:
-            builder.cannot(number, "relates every row to every other row")
+            builder.unsupported_result(number, "relates every row to every other row")
             continue
         space, layout = where
 

@@ -119,7 +119,7 @@ class Bindings:
         where = f"{self.at.name} at {self.at.line} " if self.at is not None else ""
         self.unsure_of_edges = self.unsure_of_edges or f"{where}{why}"
 
-    def cannot(self, number: int, why: str) -> None:
+    def unsupported_result(self, number: int, why: str) -> None:
         """Give up on the model if this result is ever used."""
         assert self.at is not None
         self.unknown[number] = f"{self.at.name} at {self.at.line} {why}"
@@ -128,7 +128,7 @@ class Bindings:
         """Give up if any of the results is ever used."""
         for number in op.outs:
             if number is not None:
-                self.cannot(number, why)
+                self.unsupported_result(number, why)
 
     def __getitem__(self, ref: Any) -> Dense:
         found = self.known[ref.id]
@@ -192,7 +192,7 @@ class Bindings:
         """The space that has so many rows on every graph; nodes come first."""
         found = [space for space in [*self.nodes, *self.spaces] if space.sizes == sizes]
         for other in found[1:]:
-            if not found[0].equally_lost(other):
+            if not found[0].removed_equally(other):
                 raise CoincidenceError(
                     f"{found[0].label} and {other.label} are equally many on every traced graph"
                 )

@@ -77,7 +77,7 @@ class Builder(Bindings):
             every = torch.arange(space.size)
             same = space.covers(every, own) and space.covered(every, own)
             self.named[key] = every if same else None
-            if same and not (space.goes_with(every, own) and space.comes_with(every, own)):
+            if same and not (space.removed_with(every, own) and space.removes(every, own)):
                 self.unsure(f"uses rows of {own.label} as rows of {space.label}")
         every = self.named[key]
         if every is None:
@@ -308,7 +308,7 @@ class Builder(Bindings):
         """Rows of `source` read by the rows of another space."""
         if not space.covers(index, source.space):
             self.unsupported(f"reads rows of {source.space.label} that a removal may delete")
-        if not space.goes_with(index, source.space):
+        if not space.removed_with(index, source.space):
             self.unsure(f"reads rows of {source.space.label} that removing an edge may delete")
         key = ("gather", source, index, space)
         if key not in self.named:
@@ -325,11 +325,11 @@ class Builder(Bindings):
         space = start.space
         if not source.space.covers(index, space):
             self.unsupported(f"reduces to rows of {space.label} that a removal may delete")
-        if not source.space.goes_with(index, space):
+        if not source.space.removed_with(index, space):
             self.unsure(f"reduces to rows of {space.label} that removing an edge may delete")
         own = source.space
         unmoved = source.static and start.static and own.covered(index, space)
-        unmoved = unmoved and own.comes_with(index, space)
+        unmoved = unmoved and own.removes(index, space)
         depth = -1 if unmoved else depth_after(source, start, space)
         output = Value(space, depth)
         return self._emit(Reduce(source, index, start, reduce, keep_start, output))

@@ -250,7 +250,7 @@ class _ConvArguments:
         every = torch.arange(one.size)
         if not (other.covers(every, one) and other.covered(every, one)):
             return False
-        if not (other.goes_with(every, one) and other.comes_with(every, one)):
+        if not (other.removed_with(every, one) and other.removes(every, one)):
             self.builder.unsure(f"uses rows of {one.label} as rows of {other.label}")
         return True
 

@@ -33,7 +33,9 @@ def filled_with(builder: Builder, op: AlignedOp) -> None:
         return
     made = filled(op.shapes[0], torch.tensor(number, dtype=dtype))
     if made is None:
-        builder.cannot(op.outs[0] or 0, "makes a tensor with an entry for every pair of rows")
+        builder.unsupported_result(
+            op.outs[0] or 0, "makes a tensor with an entry for every pair of rows"
+        )
         return
     builder.set(made)
 

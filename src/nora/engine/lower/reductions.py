@@ -78,7 +78,7 @@ def _of_one_row(builder: Builder, op: AlignedOp, found: Uniform) -> None:
     builder.set(out[0] if isinstance(out, tuple | list) else out)
     for number in op.outs[1:]:
         if number is not None:
-            builder.cannot(number, "returns the position of the largest of equal rows")
+            builder.unsupported_result(number, "returns the position of the largest of equal rows")
 
 
 def _largest_number(builder: Builder, op: AlignedOp, found: Tracked) -> None:

@@ -125,7 +125,7 @@ def _first_result(
 ) -> None:
     for number in op.outs[1:]:
         if number is not None:
-            builder.cannot(number, "returns statistics, which are not supported")
+            builder.unsupported_result(number, "returns statistics, which are not supported")
     kept = {number: builder.known[number] for number in op.outs if number in builder.known}
     builder.apply_first(op, layout, args, func)
     builder.known.update(kept)

@@ -41,7 +41,7 @@ def sorted_rows(builder: Builder, op: AlignedOp) -> None:
         on_everything(builder, op)
         if len(op.outs) > 1 and op.outs[1] is not None:
             builder.known.pop(op.outs[1], None)
-            builder.cannot(op.outs[1], "orders rows by values")
+            builder.unsupported_result(op.outs[1], "orders rows by values")
         return
     assert isinstance(found, Tracked)
     builder.structure.append(found.value)

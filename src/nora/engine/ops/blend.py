@@ -93,17 +93,17 @@ class Blended(LowRankOp):
         gone = owner_of(edits.ptr)
         left = n - (edits.ptr[1:] - edits.ptr[:-1])
         sums = op.sums.expand(len(edits), -1, -1).clone()
-        for k, (mixture, along) in enumerate(zip(inputs, self._sums, strict=True)):
-            apart = mixture.apart
-            sums[:, k] += mixture.shift @ along
-            sums[:, k].index_add_(0, gone, -mixture.at(gone, edits.node).double())
+        for k, (update, along) in enumerate(zip(inputs, self._sums, strict=True)):
+            apart = update.apart
+            sums[:, k] += update.shift @ along
+            sums[:, k].index_add_(0, gone, -update.at(gone, edits.node).double())
             sums[:, k].index_add_(0, apart.edit, apart.rows.double())
         weight = op.weights(sums / left.clamp(min=1).view(-1, 1, 1))
         moved = [weight - op.weights(op.sums / n)]
         parts = []
-        for k, mixture in enumerate(inputs):
-            apart, mine = mixture.apart, weight[:, k : k + 1]
-            moved.append(mine * mixture.shift)
+        for k, update in enumerate(inputs):
+            apart, mine = update.apart, weight[:, k : k + 1]
+            moved.append(mine * update.shift)
             if len(apart):
                 rows = apart.rows * mine[apart.edit].to(like.dtype)
                 parts.append((keys(apart, n), rows))

@@ -66,15 +66,15 @@ class LowRankOp(ABC):
         """Whether it knows what this chunk does."""
         return True
 
-    def at(self, mixture: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
+    def at(self, update: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
         """Some rows without what lies apart."""
-        every = len(mixture.shift) * self.value.space.size
-        if "rows" in vars(mixture) or MANY * len(node) > every:
-            return mixture.rows[edit, node]
+        every = len(update.shift) * self.value.space.size
+        if "rows" in vars(update) or MANY * len(node) > every:
+            return update.rows[edit, node]
         rows, start = self.value.at(node).clone(), 0
         for block in self.kept:
             for direction in block:
-                shift = mixture.shift[edit, start].to(rows.dtype).unsqueeze(-1)
+                shift = update.shift[edit, start].to(rows.dtype).unsqueeze(-1)
                 rows.addcmul_(direction[node], shift)
                 start += 1
         return rows
@@ -94,7 +94,7 @@ class Still:
 
     kept: Sequence[Tensor] = ()
 
-    def at(self, mixture: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
+    def at(self, update: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
         """Original rows."""
         return self.value.at(node)
 

@@ -60,23 +60,23 @@ class Rectified(LowRankOp):
         for block in self.inputs[0].blocks():
             yield block * self._positive
 
-    def at(self, mixture: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
+    def at(self, update: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
         """See `LowRankOp.at`."""
-        return mixture.of[0].at(edit, node) * self._positive[node]
+        return update.of[0].at(edit, node) * self._positive[node]
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
         """Rows in which a sign changes are `apart`, besides those that were before."""
-        (mixture,) = inputs
-        n, apart = chunk.num_nodes, mixture.apart
-        size = mixture.shift.norm(dim=1) * SURELY
-        parts = [(keys(apart, n), self._those_apart(mixture, size))] if len(apart) else []
-        parts += self._turned(chunk, mixture, size)
+        (update,) = inputs
+        n, apart = chunk.num_nodes, update.apart
+        size = update.shift.norm(dim=1) * SURELY
+        parts = [(keys(apart, n), self._those_apart(update, size))] if len(apart) else []
+        parts += self._turned(chunk, update, size)
         apart = summed(chunk, parts, self.op.inputs[0].base_rows()[:0])
-        return LowRankRows(self, mixture.shift, apart, tuple(inputs))
+        return LowRankRows(self, update.shift, apart, tuple(inputs))
 
-    def _those_apart(self, mixture: LowRankRows, size: Tensor) -> Tensor:
+    def _those_apart(self, update: LowRankRows, size: Tensor) -> Tensor:
         """The rows that were `apart`, after the ReLU."""
-        apart = mixture.apart
+        apart = update.apart
         original, positive = self.op.inputs[0].base_rows()[apart.node], self._positive[apart.node]
         new = original + apart.rows
         far = self._reach[apart.node] * size[apart.edit].to(new.dtype).unsqueeze(-1)
@@ -84,12 +84,12 @@ class Rectified(LowRankOp):
         rows = apart.rows * positive
         which = (~sure).nonzero().flatten()
         for some in which.split(PAIRS):
-            moved = mixture.at(apart.edit[some], apart.node[some])
+            moved = update.at(apart.edit[some], apart.node[some])
             rows[some] = (moved + apart.rows[some]).relu() - moved * positive[some]
         return rows
 
     def _turned(
-        self, chunk: Chunk, mixture: LowRankRows, size: Tensor
+        self, chunk: Chunk, update: LowRankRows, size: Tensor
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Other rows in which a sign changes: pairs (edit, node), and their difference from the low-rank
         form."""
@@ -101,13 +101,13 @@ class Rectified(LowRankOp):
         start = counts.cumsum(0) - counts
         node = order[torch.arange(len(edit), device=order.device) - start[edit]]
         known = torch.zeros(len(edits) * n, dtype=torch.bool, device=order.device)
-        known[keys(mixture.apart, n)] = True
+        known[keys(update.apart, n)] = True
         known[owner_of(edits.ptr) * n + edits.node] = True
         key = edit * n + node
         key = key[~known[key]]
         for some in key.split(PAIRS):
             node = some % n
-            moved = mixture.at(some // n, node)
+            moved = update.at(some // n, node)
             positive = self._positive[node]
             turned = ((moved > 0) != positive).any(dim=1)
             moved, positive = moved[turned], positive[turned]
@@ -141,20 +141,20 @@ class Mapped(LowRankOp):
             for block in one.blocks():
                 yield block @ matrix
 
-    def at(self, mixture: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
+    def at(self, update: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
         """See `LowRankOp.at`."""
-        return self.op.function(*(one.at(edit, node) for one in mixture.of))
+        return self.op.function(*(one.at(edit, node) for one in update.of))
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
         """The rows `apart` are mapped, too."""
-        shift = torch.cat([mixture.shift for mixture in inputs], dim=1)
+        shift = torch.cat([update.shift for update in inputs], dim=1)
         parts = [
-            (keys(mixture.apart, chunk.num_nodes), mixture.apart.rows @ matrix)
-            for mixture, matrix in zip(inputs, self._matrices, strict=True)
-            if len(mixture.apart)
+            (keys(update.apart, chunk.num_nodes), update.apart.rows @ matrix)
+            for update, matrix in zip(inputs, self._matrices, strict=True)
+            if len(update.apart)
         ]
         if len(parts) == 1:  # the same pairs
-            apart = next(mixture.apart for mixture in inputs if len(mixture.apart))
+            apart = next(update.apart for update in inputs if len(update.apart))
             apart = ChangedRows(apart.ptr, apart.node, parts[0][1])
         else:
             assert self.value.like is not None
@@ -192,21 +192,21 @@ class Passed(LowRankOp):
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
         """See `Passed`."""
-        (mixture,) = inputs
+        (update,) = inputs
         edges, edits, n = self.op.edges, chunk.edits, chunk.num_nodes
         backend, delta, base = chunk.backend, chunk.delta(edges), self._nothing
         missing = self._missing(chunk)
         reach_ptr = ptr_of(missing.pairs // n, len(edits))
-        sources = backend.find_sources(edges, edits, mixture.apart, delta)
+        sources = backend.find_sources(edges, edits, update.apart, delta)
         frontier = backend.expand(edges, edits, sources, (reach_ptr, missing.pairs % n), delta)
         sure = torch.zeros(len(frontier.node), dtype=torch.bool, device=reach_ptr.device)
         none = ChangedRows(torch.zeros_like(reach_ptr), reach_ptr[:0], base.y[:0])
         (rows,) = backend.propagate(
-            edges, sources, frontier, sure, base, mixture.apart, none, delta, None
+            edges, sources, frontier, sure, base, update.apart, none, delta, None
         )
-        made = LowRankRows(self, mixture.shift, ChangedRows(frontier.ptr, frontier.node, rows))
+        made = LowRankRows(self, update.shift, ChangedRows(frontier.ptr, frontier.node, rows))
         # A target that lost a removed source is divided by less.
-        sent = mixture.at(owner_of(edits.ptr), edits.node)[missing.sender]
+        sent = update.at(owner_of(edits.ptr), edits.node)[missing.sender]
         if edges.weight_by_source is not None:
             weight = edges.weight_by_source[missing.edge]
             sent = sent * weight.to(sent.dtype).unsqueeze(-1)

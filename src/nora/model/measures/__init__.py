@@ -43,7 +43,7 @@ class Items:
     masks: Mapping[str, Tensor] = field(default_factory=dict)
     class_names: tuple[str, ...] | None = None
 
-    def refuse(self, measure: str, wanted: str) -> None:
+    def reject(self, measure: str, wanted: str) -> None:
         """Raise, because the predictions are not what a measure is of."""
         raise ValueError(f"measure {measure!r} is for {wanted}; the task predicts {self.predicts}")
 

@@ -16,8 +16,8 @@ from nora.model.return_types import (
     by_itself,
     check_range,
     checked_return_type,
-    refuse_rows_that_sum_to_one,
-    refuse_unit_interval,
+    reject_rows_that_sum_to_one,
+    reject_unit_interval,
 )
 from nora.model.task import NodeTask, Predicts
 
@@ -110,9 +110,9 @@ class NodeClassification(NodeTask):
         counted = output if rows is None else output[rows]
         if isinstance(self.return_type, DefaultReturnType):
             if _one_number(output) or self.mode == "multilabel":
-                refuse_unit_interval(counted, "the model", "NodeClassification")
+                reject_unit_interval(counted, "the model", "NodeClassification")
             else:
-                refuse_rows_that_sum_to_one(counted)
+                reject_rows_that_sum_to_one(counted)
         check_range(self.probabilities(counted), str(self.return_type))
 
     def check_labels(self, labels: Tensor, output: Tensor) -> None:
