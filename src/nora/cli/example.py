@@ -22,8 +22,7 @@ def example(
 ) -> None:
     """Write example files for 'nora run': edges, features and labels of a small social network.
 
-    1,000 generated accounts in two camps: their ties, the words they use, and the camp
-    of most of them.
+    1,000 generated accounts in two camps: their edges, the words they use, and the camp of most of them.
 
     \b
     Example:

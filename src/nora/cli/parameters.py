@@ -59,7 +59,7 @@ class TargetOptions(Options):
     )
     engine: Path | None = setting(
         None,
-        "An engine that 'nora prepare' made; default: RUN/engine where that is there.",
+        "An engine saved by 'nora prepare'; default: RUN/engine if it exists.",
         metavar="FOLDER",
     )
 

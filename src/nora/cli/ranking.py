@@ -41,8 +41,8 @@ class ScoreOptions(Options):
     option: tuple[str, ...] = setting(
         (), "An option of the method; repeatable.", metavar="KEY=VALUE"
     )
-    tuned: bool = setting(False, "Use the options (and labels) 'nora tune' has found.")
-    paper: bool = setting(False, "Use the options the paper published for this method.")
+    tuned: bool = setting(False, "Use the options (and labels) that 'nora tune' saved.")
+    paper: bool = setting(False, "Use the options that the paper published for this method.")
     labels: Path | None = setting(
         None, "True influences of some nodes, for methods that learn from them."
     )
@@ -50,7 +50,7 @@ class ScoreOptions(Options):
         None, "Time that 'auto' or --certify may take; default: 60.", metavar="SECONDS"
     )
     nodes: tuple[str, ...] = setting(
-        (), "Score only these: ids or names, with commas.", metavar="IDS"
+        (), "Score only these: ids or names, separated by commas.", metavar="IDS"
     )
     measure: tuple[str, ...] = setting(
         (),
@@ -161,14 +161,14 @@ def rank(
 ) -> None:
     """Score every node of a run by how much its removal changes the others' predictions.
 
-    With --edges every edge is scored instead, in undirected graphs both directions as one. What is
-    summed is the change of the predictions, or another --measure: how many flip to another class
-    (flips), how the loss or accuracy of the test nodes changes (loss:test, accuracy:test), how one
-    class gains or loses (class:NAME).
+    --edges scores every edge instead; the two directions of an undirected edge count as one. By default,
+    scores sum the change of the predictions. --measure sums something else: how many flip to another class
+    (flips), the change of the test loss or accuracy (loss:test, accuracy:test), or that of one class's
+    probability (class:NAME).
 
-    A long ranking can be kept in a --checkpoint folder and resumed, or split into --shard parts for
-    several processes or machines and joined with 'nora merge'. With --cluster the machines of a Ray cluster
-    share it; a removal that ends its process is left out, and the exit status is 3.
+    A long ranking can be saved to a --checkpoint folder and resumed, or split into --shard parts for several
+    processes or machines and joined with 'nora merge'. With --cluster, the machines of a Ray cluster share
+    it. If a removal always kills its process, it is left out, and the exit status is 3.
 
     \b
     Example:

@@ -46,9 +46,9 @@ def tune(
 ) -> None:
     """Find a method's options from the true influence of a few nodes.
 
-    The exact influence of a random tenth of the nodes is computed (or read from --labels), and the
-    options are chosen that agree with it best. They are kept with the run, and so are the labels:
-    'nora rank RUN --method METHOD --tuned' uses both.
+    Computes the exact influence of a random tenth of the nodes (or reads it from --labels), chooses the
+    options that agree with it best, and saves both with the run: 'nora rank RUN --method METHOD --tuned' uses
+    them.
 
     \b
     Example:

@@ -96,7 +96,7 @@ def p_20_50() -> Dataset:
 
 @DATASETS.register(
     "p-20-50-partial",
-    "a part of P_20_50, not P_20_50: the relations that are there (friend, reply)",
+    "a part of P_20_50: two of its five relations (friend, reply)",
 )
 def p_20_50_partial() -> Dataset:
     """P_20_50 without the relations whose files are missing: for work on speed and scale."""

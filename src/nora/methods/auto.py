@@ -143,7 +143,7 @@ class Budget:
 
 @METHODS.register(
     "auto",
-    "exact where it fits the budget, else the best estimate; reports which",
+    "exact if it fits the budget, else the best estimate; reports which",
     MethodFacts(chooses=True, uses_engine=True, runs_again=True),
 )
 def auto(

@@ -40,7 +40,7 @@ BENDS = (0.2, 2.0)
 
 @METHODS.register(
     "cauchy",
-    "first-order sketch: no labels, no tuning, every reach",
+    "first-order sketch: needs no labels and no tuning",
     MethodFacts(
         uses_engine=True, labels="optional", execution_options=("memory", "workers", "backend")
     ),

@@ -109,7 +109,7 @@ Ready = tuple[Engine | None, dict[str, Any]]
 
 @METHODS.register(
     "exact",
-    "the definition's numbers, incrementally: hundreds of times faster than brute",
+    "the same numbers as brute, by recomputing only what changes: hundreds of times faster",
     MethodFacts(
         uses_engine=True,
         exact=True,

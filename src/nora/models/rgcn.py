@@ -42,7 +42,7 @@ class TypedConv(RGCNConv):
 
 @MODELS.register(
     "rgcn",
-    "relational GCN: a mean of the neighbours for every type of edge",
+    "relational GCN: a mean over the neighbours per edge type",
     ModelFacts(needs=("num_relations",)),
 )
 class RGCN(Stack):
