@@ -550,7 +550,7 @@ def test_nodes_of_several_types_have_shapes_and_edges_of_several_types_come(brow
         assert f"of {data['paper'].num_nodes} nodes" in page.locator("#announcer").inner_text()
         choose(page, "paper 1")
         page.locator("#connect summary").click()
-        page.get_by_label("Kind of edge").select_option(label="cites")
+        page.get_by_label("Edge type").select_option(label="cites")
         field = page.get_by_role("combobox", name="From paper 1 to")
         cited = data["paper", "cites", "paper"].edge_index
         free = next(k for k in range(2, 20) if k not in set(cited[1][cited[0] == 1].tolist()))

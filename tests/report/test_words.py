@@ -42,7 +42,7 @@ def test_a_model_no_better_than_guessing_is_called_weak(run, scores, tmp_path):
     page = write_report(
         tmp_path / "a.html", run.model, run.data, scores, metrics=metrics, effects=0
     )
-    assert "trusted: it is right about 38.0%" in words(page)
+    assert "trusted: it classifies 38.0%" in words(page)
 
 
 def test_a_warning_about_something_else_does_not_hide_that_the_model_is_weak(run, scores, tmp_path):
@@ -65,7 +65,7 @@ def test_the_verdict_that_is_given_is_the_one_that_is_told_once(run, scores, tmp
     good = verdict("accuracy", 0.9, 0.6, "always answering 'amber'", 200)
     page = write_report(tmp_path / "a.html", *given, metrics=metrics, trust=good, effects=0)
     assert "Read with care" not in words(page)
-    assert "test accuracy 90 % baseline: commonest class 60 %" in words(page)
+    assert "test accuracy 90 % baseline: most common class 60 %" in words(page)
     weak = verdict("accuracy", 0.9, 0.95, "always answering 'amber'", 200)
     page = write_report(tmp_path / "b.html", *given, trust=weak, warnings=[weak.caution], effects=0)
     assert words(page).count("too weak for its influences to be trusted") == 1
@@ -85,11 +85,11 @@ def test_the_model_its_baseline_and_the_run_are_told(run, scores, tmp_path):
     page = write_report(
         tmp_path / "a.html", **given, metrics=metrics, model_name="gcn", run="my results/run"
     )
-    assert "gcn test accuracy 90 % baseline: commonest class 52 %" in words(page)
+    assert "gcn test accuracy 90 % baseline: most common class 52 %" in words(page)
     assert told(page)["run"] == "my results/run"
     page = write_report(tmp_path / "b.html", **given, metrics={"test_accuracy": 0.9})
     most = int(run.data.y.bincount().max())
-    assert f"baseline: commonest class {100 * most / 34:.0f} %" in words(page)
+    assert f"baseline: most common class {100 * most / 34:.0f} %" in words(page)
     assert told(page)["run"] is None
 
 
