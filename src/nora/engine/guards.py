@@ -36,9 +36,9 @@ class Guard:
     """A comparison of sizes.
 
     Attributes:
-        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` where the number itself must stay.
+        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` if the number itself must not change.
         operands: Expressions: numbers, `("rows", space, factor)`, or `(operation, *expressions)`.
-        line: Where the model's Python makes it.
+        line: Source line of the comparison.
     """
 
     operation: str
@@ -46,7 +46,7 @@ class Guard:
     line: Line
 
     def outcome(self, sizes: Sizes) -> np.ndarray:
-        """How it comes out with these sizes `[c]`; False where it cannot be computed."""
+        """The outcome of the comparison for these sizes `[c]`; False if it cannot be computed."""
         with np.errstate(all="ignore"):
             values = [np.asarray(_value(one, sizes)) for one in self.operands]
         if self.operation in ("bool", "plain"):
@@ -58,7 +58,7 @@ class Guard:
         return np.asarray(function(*values))
 
     def of(self, old: Space, new: Space) -> Guard:
-        """The same guard with one space in the place of another."""
+        """The same guard with one space replaced by another."""
 
         def exchanged(expression: Any) -> Any:
             if not isinstance(expression, tuple):
@@ -68,12 +68,12 @@ class Guard:
         return Guard(self.operation, exchanged(self.operands), self.line)
 
     def spaces(self) -> list[Space]:
-        """Whose sizes it compares."""
+        """The spaces whose sizes it compares."""
         return [space for one in self.operands for space in spaces_in(one)]
 
 
 def spaces_in(expression: Any) -> list[Space]:
-    """The spaces whose sizes an expression is made of."""
+    """The spaces whose sizes an expression uses."""
     if not isinstance(expression, tuple):
         return []
     if expression[0] == "rows":
@@ -129,7 +129,7 @@ class Guards:
         return torch.from_numpy(broken)
 
     def _broken_by_added(self, removals: EditBatch) -> bool:
-        """Whether edges that one edit adds may break a guard; each may become several rows of a space."""
+        """Whether the added edges of one edit may break a guard; each may add several rows to a space."""
         added = sum(len(one) for one in removals.added_edges.values())
         if any(space.size < FEWEST and space.origin is not None for space in self.spaces):
             return True
@@ -168,11 +168,11 @@ class Guards:
         )
 
     def safe(self, removed: int, within: Tensor | None = None) -> bool:
-        """Whether no edit that removes at most so many nodes and edges in all can break a guard.
+        """Whether no edit that removes at most this many nodes and edges can break a guard.
 
         Args:
-            removed: How many go at most.
-            within: Nodes `[n]`: ask it of the part of the graph between these.
+            removed: The largest number of removed nodes and edges.
+            within: Nodes `[n]`; only the part of the graph between these counts.
         """
         return not self.comparisons and all(
             _outlives(space, removed, within) for space in self.spaces
@@ -215,7 +215,7 @@ def _now(space: Space) -> np.ndarray:
 
 
 def _without_each(space: Space) -> np.ndarray:
-    """The size without each node alone `[N]`."""
+    """The size of the space after removing each node alone `[N]`."""
     return space.size - space.removed_at.cpu().numpy()
 
 
@@ -229,7 +229,7 @@ def _another_branch(guard: Guard) -> str:
 
 
 def _always(guard: Guard) -> bool:
-    """Whether a guard holds whatever the sizes: it compares numbers, or a size with itself."""
+    """Whether a guard holds for all sizes, because it compares constants, or a size with itself."""
     if not any(not space.everlasting for space in guard.spaces()):
         return True
     return len(guard.operands) == 2 and guard.operands[0] == guard.operands[1]
@@ -243,9 +243,9 @@ def _largest(removals: EditBatch) -> int:
 
 
 def _outlives(space: Space, removed: int, within: Tensor | None = None) -> bool:
-    """Whether enough rows of a space are left whichever nodes and edges go, so many in all.
+    """Whether enough rows of a space remain after removing any set of nodes and edges of this size.
 
-    Looked up in some of the rows first: those that are left of them are left of all.
+    A sample of the rows is checked first, as its remaining rows are a lower bound for all.
     """
     every = torch.arange(space.size)
     if within is not None:

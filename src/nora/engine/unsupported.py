@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class UnsupportedError(Exception):
-    """The engine does not support this; the message names where and why."""
+    """The engine does not support a model, operation or edit; the message names the line and the reason."""
 
 
 def described(error: Exception) -> str:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def owner_of(ptr: Tensor) -> Tensor:
-    """Which part of a `ptr` each position belongs to."""
+    """The part of a `ptr` that each position belongs to."""
     counts = ptr[1:] - ptr[:-1]
     return torch.arange(len(counts), device=ptr.device).repeat_interleave(counts)
 

@@ -24,17 +24,16 @@ from nora.sparse import expanded
 
 @dataclass(eq=False)
 class Space:
-    """Rows that come and go with nodes.
+    """A set of rows that stand for nodes, edges or the whole graph.
 
     Attributes:
         label: What they are, for messages.
-        sizes: How many there are on every graph the model was recorded on, the asked one first.
-        ends: Global ids of the nodes whose edit takes each row away, `[k, size]`; a node may stand
-            there twice.
+        sizes: Number of rows on every traced graph, the given one first.
+        ends: Global ids of the nodes whose removal deletes each row, `[k, size]`; a node may occur twice.
         num_nodes: Number of nodes of all types.
-        global_: Whether its rows are about the graph, so that any edit may change them.
-        origin: The number of the edge of the graph that each row goes with `[size]`, −1 for none; None
-            where no row goes with an edge.
+        global_: Whether its rows belong to the whole graph, so that any edit may change them.
+        origin: Edge id of the graph's edge that each row belongs to `[size]`, −1 for none; None if there are
+            no such rows.
     """
 
     label: str
@@ -55,7 +54,7 @@ class Space:
 
     @property
     def size(self) -> int:
-        """Number of rows on the asked graph."""
+        """Number of rows on the given graph."""
         return self.sizes[0]
 
     @cached_property
@@ -88,7 +87,7 @@ class Space:
 
     @cached_property
     def rows_per_edge(self) -> int:
-        """How many rows go with an edge of the graph, at most."""
+        """The largest number of rows that belong to one edge of the graph."""
         if self.origin is None or not len(self.origin):
             return 0
         indptr, _ = self.by_origin
@@ -105,9 +104,9 @@ class Space:
         return self.ends.size(0) == 0 or self.size == 0
 
     def sorted_by(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Who points at each row by `index`, in CSR form: `indptr [size + 1]`, `place`.
+        """The positions in `index` that point at each row, in CSR form: `indptr [size + 1]`, `place`.
 
-        Sorted once: layers one after the other read, and reduce to, the same nodes along the same edges.
+        Sorted once, because successive layers gather from and reduce to the same nodes along the same edges.
         """
         if id(index) not in self._sorted:
             kept = self._kept_sorted
@@ -121,7 +120,7 @@ class Space:
         return self._sorted[id(index)][:2]
 
     def lost(self, edits: EditBatch) -> tuple[Tensor, Tensor]:
-        """The rows every edit removes: `edit [K]`, sorted, and `row [K]`, each once."""
+        """The rows that each edit removes: `edit [K]`, sorted, and `row [K]`, without duplicates."""
         if self.everlasting:
             return edits.node[:0], edits.node[:0]
         indptr, row = self.by_end
@@ -137,7 +136,7 @@ class Space:
         return keys // self.size, keys % self.size
 
     def _lost_with_edges(self, edits: EditBatch) -> tuple[Tensor, Tensor] | None:
-        """The rows that go with edges that are removed by themselves; None where there are none."""
+        """The rows of edges that are removed one by one; None if there are none."""
         if not len(edits.edge) or self.origin is None:
             return None
         indptr, row = self.by_origin
@@ -146,7 +145,7 @@ class Space:
         return owner_of(edits.edge_ptr)[known][owner], row[position]
 
     def survive(self, edits: EditBatch, edit: Tensor, row: Tensor) -> Tensor:
-        """Which of the pairs (edit, row) are left, `[M]`."""
+        """Which of the pairs (edit, row) remain `[M]`."""
         if self.everlasting:
             return torch.ones_like(row, dtype=torch.bool)
         ends = self.ends[:, row]
@@ -226,7 +225,7 @@ def _same_origin(one: Tensor | None, rows: Tensor | slice, other: Tensor | None)
 def nodes_of(
     label: str, start: int, sizes: tuple[int, ...], num_nodes: int, stay: bool = False
 ) -> Space:
-    """The nodes of a type, whose global ids begin at `start`; they may stay when they are removed."""
+    """The nodes of a type, whose global ids begin at `start`; `stay` if removals isolate them instead."""
     if stay:
         return Space(label, sizes, torch.empty(0, sizes[0], dtype=torch.long), num_nodes)
     return Space(label, sizes, torch.arange(start, start + sizes[0]).unsqueeze(0), num_nodes)

@@ -23,8 +23,10 @@ Ids = Literal["", "id", "scaled", "key"]
 class Layout:
     """Where the rows of a tensor are.
 
-    Attributes: axis: The axis along which they lie; None where every row is a tensor of its own (a value of
-        the whole graph). outer, inner: That axis is `outer · rows · inner` long: others were merged with it.
+    Attributes:
+        axis: The axis along which they lie; None where every row is a tensor of its own (a value of the whole
+            graph).
+        outer, inner: That axis is `outer · rows · inner` long, because other axes were merged with it.
     """
 
     axis: int | None
