@@ -47,13 +47,13 @@ def index(builder: Builder, op: AlignedOp) -> None:
 
 @lower("embedding")
 def embedding(builder: Builder, op: AlignedOp) -> None:
-    """A table, looked up."""
+    """Look up rows of a table."""
     picked(builder, op, op.args["weight"], 0, op.args["indices"])
 
 
 @lower("masked_select")
 def masked_select(builder: Builder, op: AlignedOp) -> None:
-    """A mask picks entries."""
+    """Select entries by a mask."""
     if builder.ndim(op.args["self"]) == builder.ndim(op.args["mask"]) == 1:
         picked(builder, op, op.args["self"], 0, op.args["mask"])
         return
@@ -101,14 +101,14 @@ def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
 
 
 def _is_everything(builder: Builder, op: AlignedOp, by: Ref, index: Uniform) -> bool:
-    """Whether a mask holds everywhere, so that it only merges the axes that it covers."""
+    """Whether a mask is true everywhere, so that it only merges the axes that it covers."""
     mask = index.rows.dtype == torch.bool and index.single is not None and bool(index.single)
     found = builder[op.args["self"]]
     return mask and op.name == "index" and isinstance(found, Tracked) and builder.ndim(by) > 1
 
 
 def index_rows(builder: Builder, index: Tracked) -> Tensor:
-    """The row numbers that an index holds, `[rows]` or `[rows, …]`, the same tensor every time."""
+    """The row ids in an index, `[rows]` or `[rows, …]`; always the same tensor."""
     key = ("numbers", index.value)
     if key not in builder.named:
         builder.named[key] = (index.value.base_rows().long(), index.value)
@@ -116,7 +116,7 @@ def index_rows(builder: Builder, index: Tracked) -> Tensor:
 
 
 def _read(builder: Builder, found: Tracked, dim: int, index: Tracked) -> Tracked:
-    """What the rows of the index's space read from those of `found`'s."""
+    """The rows of `found` that the rows of the index's space read."""
     which = index_rows(builder, index)
     low = which + found.space.size
     which = torch.where(which < 0, low, which) if bool((which < 0).any()) else which
@@ -158,7 +158,7 @@ def _by_fixed(builder: Builder, op: AlignedOp, of: Ref, dim: int, found: Dense) 
 
 
 def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Tracked) -> None:
-    """The rows that a mask picks are a space of their own."""
+    """The rows that a mask selects, as a space of their own."""
     by_values = not mask.value.static and dim == 0 and isinstance(found, Tracked | Uniform)
     if by_values and mask.space is not builder.graph:
         rowed = builder.rowed_known(found, mask.space)
@@ -179,7 +179,7 @@ def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Trac
 
 
 def masked(builder: Builder, mask: Tracked, sizes: tuple[int, ...]) -> tuple[Space, Tensor]:
-    """The space of the rows that a mask picks, and their numbers."""
+    """The space of the rows that a mask selects, and their ids."""
     key = ("mask", mask.value)
     if key not in builder.named:
         builder.named[key] = (mask.value.base_rows().nonzero().flatten(), mask.value)
@@ -210,7 +210,7 @@ def _by_one_number(builder: Builder, op: AlignedOp, found: Dense, dim: int, inde
 
 
 def _of_uniform(builder: Builder, op: AlignedOp, found: Uniform, dim: int, index: Tracked) -> None:
-    """Whichever row is read, it is the same."""
+    """Read rows that are all equal."""
     if found.layout.axis != dim or not index.layout.plain:
         builder.unsupported("selects columns by an index that depends on the graph")
     single = found.single
@@ -228,7 +228,7 @@ def _of_uniform(builder: Builder, op: AlignedOp, found: Uniform, dim: int, index
 
 
 def narrowed(builder: Builder, index: Tracked, dim: int) -> Tracked:
-    """An index that is the same over a row's whole width, as one number a row."""
+    """An index that is constant within each row, as one number per row."""
     index = builder.static_index(index)
     if index.layout.axis != dim or not index.layout.plain:
         builder.unsupported("uses an index with merged axes")
@@ -246,7 +246,7 @@ def narrowed(builder: Builder, index: Tracked, dim: int) -> Tracked:
 
 
 def gathered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
-    """`gather` along the rows' axis by an index that is the same for a row's whole width."""
+    """`gather` along the rows' axis by an index that is constant within each row."""
     found, index = builder[op.args["self"]], builder[op.args["index"]]
     if not isinstance(index, Tracked) or isinstance(found, Tensor):
         on_everything(builder, op)

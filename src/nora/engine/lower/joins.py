@@ -14,7 +14,7 @@ from nora.engine.trace.align import AlignedOp
 
 @lower("cat", "stack")
 def lower_cat(builder: Builder, op: AlignedOp) -> None:
-    """Along another axis than the rows' every row by itself; along theirs a space of both."""
+    """Along another axis than the rows', row-wise; along theirs, rows of a joined space."""
     refs = list(op.args["tensors"])
     size = len(op.shapes[0])
     dim = int(op.args["dim"]) % size

@@ -34,7 +34,7 @@ Key = str | tuple[str, str] | type[nn.Module]
 
 @dataclass(frozen=True)
 class Lowering:
-    """A lowering, and whether it takes what is known of a module's arguments as it is."""
+    """A lowering, and whether it takes the bindings of a module's arguments unchanged."""
 
     function: Function
     raw: bool = False
@@ -46,12 +46,12 @@ LOWERINGS: dict[Key, Lowering] = {}
 def lower(
     *what: str | type[nn.Module], sparse: bool = False, raw: bool = False
 ) -> Callable[[Function], Function]:
-    """Decorator: the function is the lowering of these operations or modules.
+    """Register a function as the lowering of these operations or modules (a decorator).
 
     Args:
         *what: Names of operations in ATen, or classes of modules.
         sparse: For operations on sparse matrices.
-        raw: For modules: what is known of the arguments is given as it is.
+        raw: For modules: the lowering gets the bindings of the arguments unchanged.
     """
 
     def register(function: Function) -> Function:
@@ -113,7 +113,7 @@ def rule(*convolutions: type[nn.Module], override: bool = False) -> Callable[[Fu
 
 
 def _check_free(key: Key, function: Function) -> None:
-    """Raise where something else is registered; a notebook's cell may run again."""
+    """Raise if another lowering is registered; a notebook's cell may run again."""
     there = LOWERINGS.get(key)
     if there is None:
         return

@@ -29,7 +29,7 @@ VIEWS = ("unbind", "select", "squeeze", "reshape", "flatten", "t")
 
 
 def pick(builder: Builder, mask: Tracked, found: Tracked, place: int = 0) -> bool:
-    """Set the result to the rows of a tensor that a mask picks; False where they are of another space."""
+    """Set the result to the rows of a tensor that a mask selects; False if they are of another space."""
     plain = builder.is_mask(mask) and builder.ndim_of(mask) == 1 and mask.layout.plain
     same = builder.as_rows_of(found, mask.space) if plain else None
     if same is None or not same.layout.plain or same.layout.axis != 0:
@@ -42,13 +42,13 @@ def pick(builder: Builder, mask: Tracked, found: Tracked, place: int = 0) -> boo
 
 
 def pick_numbers(builder: Builder, mask: Tracked) -> bool:
-    """Set the result to the ids of the rows that a mask picks; False where they are of another space."""
+    """Set the result to the ids of the rows that a mask selects; False if they are of another space."""
     every = torch.arange(mask.space.size)
     return pick(builder, mask, Tracked(builder.fixed(every, mask.space), Layout(0), "id"))
 
 
 def on_picked(builder: Builder, op: AlignedOp, row_wise: bool) -> None:
-    """An operation on rows that a mask picks."""
+    """An operation on rows that a mask selects."""
     picked = [one for one in builder.operands(op.args) if isinstance(one, Picked)]
     first = picked[0]
     if any(one.mask.value is not first.mask.value for one in picked):
@@ -71,7 +71,7 @@ def on_picked(builder: Builder, op: AlignedOp, row_wise: bool) -> None:
 
 
 def _read(builder: Builder, op: AlignedOp, by: Picked) -> None:
-    """Rows by the numbers of those that are picked."""
+    """Read rows by the ids of the selected ones."""
     refs = [ref for ref in op.args.get("indices", [op.args.get("index")]) if ref is not None]
     own = builder.known[op.args["self"].id]
     size = builder.ndim(op.args["self"])
@@ -85,7 +85,7 @@ def _read(builder: Builder, op: AlignedOp, by: Picked) -> None:
 
 
 def _write(builder: Builder, op: AlignedOp, given: Picked) -> None:
-    """Rows that are picked, written back where they were read."""
+    """Write selected rows back to where they were read."""
     args = op.args
     by = [ref for ref in args.get("indices", [args.get("index")]) if ref is not None]
     key = next((k for k in ("values", "source", "value") if k in args), "value")
@@ -127,7 +127,7 @@ def written_where(old: Tensor, chosen: Tensor, new: Tensor, add: bool = False) -
 
 
 def _row_wise(builder: Builder, op: AlignedOp, first: Picked) -> None:
-    """An operation on every row by itself, done to all rows."""
+    """Execute a row-wise operation on all rows."""
     args, sizes = dict(op.args), first.rows.space.sizes
     if op.name in FACTORS and not isinstance(builder.known[args[FACTORS[op.name][0]].id], Picked):
         builder.unsupported("multiplies by rows selected by a mask that depends on values")
@@ -155,5 +155,5 @@ def _row_wise(builder: Builder, op: AlignedOp, first: Picked) -> None:
 
 
 def _spreads(tensor: Tensor, op: AlignedOp) -> bool:
-    """Whether a tensor of the model's own means the same to every row."""
+    """Whether a constant tensor is broadcast to every row in the same way."""
     return op.name in FACTORS or tensor.dim() < len(op.shapes[0]) or tensor.size(0) == 1

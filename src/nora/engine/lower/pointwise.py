@@ -30,7 +30,7 @@ def bring_to_rows(
     """Arguments that all hold rows of one space along one axis, or are broadcast over it.
 
     Returns:
-        The arguments, with what is known of the whole graph handed to every row, and the layout.
+        The arguments, with values of the whole graph repeated for every row, and the layout.
     """
     ndim = len(op.shapes[0])
     refs = list(dict.fromkeys(a for a in leaves(args) if isinstance(a, Ref)))
@@ -89,7 +89,7 @@ def _relaid(found: Uniform, layout: Layout, shift: int) -> Dense:
 def _to_every_row(
     builder: Builder, found: Tracked, ref: Ref, first: Tracked | Uniform, layout: Layout, ndim: int
 ) -> Tracked:
-    """What is known of the whole graph as a tensor with a row for every row of a space."""
+    """A value of the whole graph as a tensor with a row for every row of a space."""
     if isinstance(first, Uniform):
         space = builder.space_of_size(first.sizes)
         if space is None:
@@ -115,7 +115,7 @@ def _to_every_row(
 
 @lower("pointwise", *UNTAGGED)
 def pointwise(builder: Builder, op: AlignedOp) -> None:
-    """The operation on the rows that have changed."""
+    """Execute the operation on changed rows only."""
     args = dict(op.args)
     if not any(isinstance(o, Tracked | Uniform) for o in builder.operands(args)):
         builder.unsupported("uses a number that depends on the graph")
@@ -142,7 +142,7 @@ def _is_sized(a: Any) -> bool:
 
 
 def _with_counts(builder: Builder, op: AlignedOp, args: dict[str, Any]) -> Any:
-    """Arguments with the number of nodes or edges as something a removal changes."""
+    """Arguments in which the number of nodes or edges is a value that removals change."""
     if not op.func._schema.overload_name.startswith("Tensor"):
         builder.unsupported("uses a number that depends on the graph")
     for name, value in args.items():
@@ -155,7 +155,7 @@ def _with_counts(builder: Builder, op: AlignedOp, args: dict[str, Any]) -> Any:
 
 
 def number_ids(builder: Builder, op: AlignedOp) -> Ids:
-    """What becomes of row numbers, which are not quantities."""
+    """What an operation does with row ids, which must not be used as quantities."""
     found = [o.ids for o in builder.operands(op.args) if isinstance(o, Tracked)]
     if not any(found):
         return ""

@@ -27,7 +27,7 @@ REDUCTIONS: dict[str, Reduction] = {
 
 
 def scattered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
-    """`scatter_add` and its kin along the rows' axis."""
+    """`scatter_add` and similar operations along the rows' axis."""
     args = op.args
     reduce: Reduction = "sum"
     keep = True
@@ -52,7 +52,7 @@ def scattered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
 
 @lower("index_add", "index_reduce")
 def index_add(builder: Builder, op: AlignedOp) -> None:
-    """Rows added to others by a list of numbers."""
+    """Add rows to other rows, by their ids."""
     args = op.args
     dim = int(args["dim"]) % max(builder.ndim(args["self"]), 1)
     index = builder[args["index"]]
@@ -115,7 +115,7 @@ def _by_mask(
     values: Dense,
     reduce: Reduction,
 ) -> None:
-    """Where a mask holds, other values."""
+    """Replace values where a mask is true."""
     no_ids(builder, op)
     number = values.reshape(()) if isinstance(values, Tensor) and values.numel() == 1 else None
     if builder.ndim_of(mask) != 1 and number is not None and axis == 0:
@@ -150,7 +150,7 @@ def _by_mask(
 def _by_entries(
     builder: Builder, own: Dense, mask: Tracked, number: Tensor, reduce: Reduction
 ) -> None:
-    """Where a mask over several axes holds, one number."""
+    """Write one number where a mask over several axes is true."""
     if not isinstance(own, Tracked) or own.layout != mask.layout or own.space is not mask.space:
         builder.unsupported("writes to rows through a mask of other rows")
     put = partial(written_where, new=number, add=reduce == "sum")
@@ -210,7 +210,7 @@ def _into_one(
     keep: bool,
     dim: int,
 ) -> None:
-    """Everything into a single row, which keeps its axis of size 1."""
+    """Reduce all rows to a single row, which keeps its axis of size 1."""
     index = torch.zeros(source.space.size, dtype=torch.long)
     made = builder.scattered(source.value, index, start, reduce, keep)
     builder.set(Tracked(builder.rows(lambda rows: rows.unsqueeze(dim + 1), made), Layout(None)))
@@ -219,7 +219,7 @@ def _into_one(
 def _start(
     builder: Builder, own: Dense, dim: int, index: Tracked, which: Tensor, op: AlignedOp
 ) -> Value:
-    """What the reduction starts from, as rows of the space it reduces to."""
+    """The initial values of the reduction, as rows of the space it reduces to."""
     sizes = op.shapes[0][dim]
     if isinstance(own, Tracked):
         if own.layout.axis != dim or not own.layout.plain:
@@ -253,7 +253,8 @@ def _groups(builder: Builder, count: int) -> Space:
 
 
 def _target(builder: Builder, source: Space, which: Tensor, sizes: tuple[int, ...]) -> Space:
-    """The space whose rows an index numbers: it has so many, and none of them goes before its edges."""
+    """The space whose row ids an index holds: it has the right size, and no row is removed before its
+    edges."""
     known = [s for s in [*builder.nodes, *builder.spaces] if s.sizes == sizes]
     for space in known:
         if source.covers(which, space):

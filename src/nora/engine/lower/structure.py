@@ -19,7 +19,7 @@ from nora.engine.trace.trace import Ref
 
 @lower("nonzero")
 def nonzero(builder: Builder, op: AlignedOp) -> None:
-    """The numbers of the rows that a mask picks."""
+    """The ids of the rows that a mask selects."""
     found = builder[op.args["self"]]
     if not isinstance(found, Tracked) or found.ids or builder.ndim_of(found) != 1:
         builder.unsupported("selects rows by values")
@@ -34,7 +34,7 @@ def nonzero(builder: Builder, op: AlignedOp) -> None:
 
 
 def sorted_rows(builder: Builder, op: AlignedOp) -> None:
-    """The rows in the order of what they say, which no removal changes."""
+    """Sort rows by values that no removal changes."""
     found = builder[op.args["self"]]
     static = isinstance(found, Tracked) and found.value.static and builder.ndim_of(found) == 1
     if not static:
@@ -59,7 +59,7 @@ def sorted_rows(builder: Builder, op: AlignedOp) -> None:
 
 @lower("sorted_entries")
 def sorted_entries(builder: Builder, op: AlignedOp) -> None:
-    """A matrix's entries in the order of their rows and columns: a space of their own."""
+    """A matrix's entries sorted by rows and columns, as a space of their own."""
     row, col = (builder[op.args[key]] for key in ("row", "col"))
     for found in (row, col):
         if not isinstance(found, Tracked) or found.layout != Layout(0) or found.ids != "id":
@@ -80,13 +80,13 @@ def sorted_entries(builder: Builder, op: AlignedOp) -> None:
 
 @lower("arg_of")
 def positions(builder: Builder, op: AlignedOp) -> None:
-    """Which entry of its group is the largest: every removal moves them."""
+    """Positions of the largest entries of groups, which every removal shifts."""
     builder.unsupported_later(op, "returns positions of edges, which a removal changes")
 
 
 @lower("distinct_edges")
 def distinct_edges(builder: Builder, op: AlignedOp) -> None:
-    """Every edge once: it goes with its nodes, as all that are equal to it do."""
+    """Distinct edges: each is removed with its nodes, like all edges equal to it."""
     found = builder[op.args["edges"]]
     if not isinstance(found, Tracked) or found.layout != Layout(1) or found.ids != "id":
         builder.unsupported("merges duplicates of something other than edges")
@@ -121,7 +121,7 @@ def _makes_unread_rows(builder: Builder, op: AlignedOp) -> bool:
 
 @lower("_local_scalar_dense", "is_nonzero", "equal")
 def as_number(builder: Builder, op: AlignedOp) -> None:
-    """A value of the graph handed to Python, whose use of it cannot be followed."""
+    """A value of the graph that Python code reads, which is unsupported."""
     for found in builder.operands(op.args):
         guard = None
         if isinstance(found, Tracked) and builder.is_mask(found):
@@ -147,7 +147,7 @@ def as_number(builder: Builder, op: AlignedOp) -> None:
 
 @lower("bincount")
 def counted(builder: Builder, op: AlignedOp) -> None:
-    """How often each row number is there, for as many rows as the model gives as the least."""
+    """How often each row id occurs, with the `minlength` that the model passes."""
     found, least = builder[op.args["self"]], op.args.get("minlength", 0)
     space = builder.space_of_size(least.values) if isinstance(least, Sized) else None
     ids = isinstance(found, Tracked) and found.ids == "id" and found.layout == Layout(0)
@@ -169,13 +169,13 @@ def counted(builder: Builder, op: AlignedOp) -> None:
 
 @lower("_unique2", "unique_dim", "unique_consecutive", "_unique", "repeat_interleave")
 def sized_by_values(builder: Builder, op: AlignedOp) -> None:
-    """As long as values say: a length that Python may read, and that any removal may change."""
+    """A length that depends on values, which Python code may read and any removal may change."""
     builder.unsupported("makes a tensor whose length depends on values")
 
 
 @lower("searchsorted", "bucketize")
 def among_bounds(builder: Builder, op: AlignedOp) -> None:
-    """Where each entry stands among bounds of the model's own."""
+    """The position of each entry among constant bounds."""
     given = op.args["self"]
     bounds = op.args["boundaries" if op.name == "bucketize" else "sorted_sequence"]
     found = builder[given] if isinstance(given, Ref) else None
@@ -190,7 +190,7 @@ def among_bounds(builder: Builder, op: AlignedOp) -> None:
 
 @lower("histc", "as_strided", "unfold", "isin")
 def not_followed(builder: Builder, op: AlignedOp) -> None:
-    """What makes something new of values or of the graph."""
+    """Operations that are only supported on values of the whole graph."""
     found = [o for o in builder.operands(op.args) if isinstance(o, Tracked) and o.ids]
     if found or any(len(set(n)) > 1 for shape in op.shapes for n in shape):
         builder.unsupported("computes something from the graph in a way that is not supported")

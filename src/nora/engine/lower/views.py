@@ -29,7 +29,7 @@ def _ids(builder: Builder, op: AlignedOp) -> Any:
 
 
 def _passed_on(builder: Builder, op: AlignedOp, axis: int, **how: Any) -> None:
-    """The operation on rows, which lie along this axis after it."""
+    """Execute the operation on rows, which lie along this axis afterwards."""
     builder.apply(op, _layout(builder, op).at(axis), ids=_ids(builder, op), **how)
 
 
@@ -110,7 +110,7 @@ def relocate(builder: Builder, op: AlignedOp, layout: Layout) -> Layout:
 
 
 def _inner_fits(before: Any, after: Any, axis: int, k: int, layout: Layout) -> bool:
-    """Whether nothing else that depends on the graph comes behind the rows."""
+    """Whether no other axis that depends on the graph follows the rows' axis."""
     return all(len(set(d)) == 1 for d in after[k + 1 :])
 
 
@@ -148,7 +148,7 @@ def reshaped(builder: Builder, op: AlignedOp) -> None:
 
 
 def _spread(builder: Builder, op: AlignedOp, tensor: Tensor) -> None:
-    """A tensor of the model's own, repeated for every row of something."""
+    """A constant tensor, repeated for every row of a space."""
     sized = [k for k, dims in enumerate(op.shapes[0]) if len(set(dims)) > 1]
     padded = [1] * (len(op.shapes[0]) - tensor.dim()) + list(tensor.shape)
     if len(sized) != 1 or padded[sized[0]] != 1:
@@ -257,7 +257,7 @@ def sliced(builder: Builder, op: AlignedOp) -> None:
 
 
 def _cut(builder: Builder, op: AlignedOp, found: Tracked, dim: int) -> None:
-    """Rows that are joined of several spaces, cut where one ends and another begins."""
+    """A slice of concatenated spaces, which begins and ends with one of them."""
     start = op.args["start"]
     if found.space.everlasting and not isinstance(start, Sized) and op.args["step"] == 1:
         begin = range(found.space.size)[slice(start, None)].start
@@ -293,14 +293,14 @@ def divided(builder: Builder, op: AlignedOp) -> None:
 
 
 def _span(builder: Builder, space: Space, sizes: Sequence[tuple[int, ...]], place: int) -> Space:
-    """One of several parts, one after the other, of rows that no edit removes."""
+    """One of several consecutive parts of rows that no edit removes."""
     start = sum(each[0] for each in sizes[:place])
     rows = torch.arange(start, start + sizes[place][0])
     return builder.subspace(space, rows, ("span of", space, start, len(rows)), sizes[place])
 
 
 def _split_rows(builder: Builder, op: AlignedOp, dim: int) -> None:
-    """Rows that were joined of several spaces, taken apart again."""
+    """Split rows that were concatenated from several spaces."""
     found = builder[op.args["self"]]
     if not isinstance(found, Tracked) or not found.layout.plain:
         builder.unsupported("splits the rows")

@@ -20,7 +20,7 @@ from nora.graph.edit_batch import EditBatch
 
 
 def remaining_degree(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> Tensor:
-    """What the normalisation divides by after each edit, `[c, N]`, float64."""
+    """The degrees by which the normalisation divides, after each edit `[c, N]`, float64."""
     _, target, edge = edges.by_source
     owner, position, _ = edges.out_of(edits.node)
     edit = owner_of(edits.ptr)[owner]
@@ -41,7 +41,8 @@ def remaining_degree(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> Tensor
 
 
 def _resum(edges: Edges, delta: EdgeDelta, messages: Tensor, sums: Tensor) -> None:
-    """Sum again what edges lead to that go or come: taking away what is all there was leaves no zero."""
+    """Compute sums at targets of removed or added edges again, because subtraction may leave a rounding
+    error."""
     n = edges.num_nodes
     pairs = (owner_of(delta.ptr) * n + delta.target).unique()
     edit, node = pairs // n, pairs % n
@@ -69,7 +70,7 @@ def propagate_everywhere(
     """New sums of all remaining nodes.
 
     Args:
-        edges: Which messages pass, and how they are scaled.
+        edges: The edges, and their normalisation.
         edits: The edits.
         rows: The new messages of every remaining node.
         plus: What is added on the whole graph `[N, F]`, one row `[1, F]`, or no rows.

@@ -53,14 +53,14 @@ class Blend(Op):
         return torch.einsum("knf,k->nf", stacked, self.weights(stacked.mean(dim=1)))
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """Every row that is left, with the new weights."""
+        """All remaining rows, with the new weights."""
         mixer = Blended(self, [Still(value) for value in self.inputs])
         pairs = zip(mixer.inputs, inputs, strict=True)
         return mixer.mixed(chunk, [LowRankRows.of_changed(*pair) for pair in pairs]).spread(chunk)
 
 
 class Blended(LowRankOp):
-    """The output moves along the values that are mixed, and along whatever these move along."""
+    """The directions of a mix: the mixed values, and their own directions."""
 
     op: Blend
 
@@ -87,7 +87,7 @@ class Blended(LowRankOp):
         ]
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
-        """New weights from corrected means; what lies apart is mixed by them."""
+        """New weights from corrected means, which also mix the rows `apart`."""
         op, edits, n = self.op, chunk.edits, chunk.num_nodes
         like = self.value.base_rows()
         gone = owner_of(edits.ptr)

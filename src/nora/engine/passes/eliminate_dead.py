@@ -6,7 +6,7 @@ from nora.engine.ir.op import Op, Value
 
 
 def eliminate_dead(ops: list[Op], output: Value) -> list[Op]:
-    """The operations that the output is made of."""
+    """The operations from which the output is computed."""
     read = {output}
     kept = []
     for op in reversed(ops):

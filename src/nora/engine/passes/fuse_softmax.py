@@ -165,7 +165,7 @@ class _Group:
 
 
 def fuse_softmax(ops: list[Op], output: Value) -> list[Op]:
-    """The ops with the pattern as one op, wherever nothing else reads what is in between."""
+    """Fuse the pattern into one op, wherever nothing else reads the values in between."""
     found: list[_Group] = []
     behind: dict[Value, set[_Group]] = {}  # of each value: the groups it comes after
     inside: dict[Value, _Group] = {}  # of each value: the group that makes it
