@@ -101,10 +101,10 @@ class Two(nn.Module):
         edge_attr: Tensor | None = None,
         edge_type: Tensor | None = None,
     ) -> Tensor:
-        said = {"edge_weight": edge_weight, "edge_attr": edge_attr, "edge_type": edge_type}[
+        caught = {"edge_weight": edge_weight, "edge_attr": edge_attr, "edge_type": edge_type}[
             self.key
         ]
-        return self.second(self.first(x, edge_index, said).relu(), edge_index, said)
+        return self.second(self.first(x, edge_index, caught).relu(), edge_index, caught)
 
 
 def random_graph(seed: int, key: str, loops: bool = False, both_ways: bool = False) -> Data:
@@ -175,12 +175,12 @@ class NothingWrong(dict[str, str]):
         return ""
 
 
-def check(engine: Engine, edits: Edits, told: str = "") -> None:
+def check(engine: Engine, edits: Edits, reason: str = "") -> None:
     """The raw engine, without the comparison that goes before the first answer, is right or refuses."""
     engine.program.compared = NothingWrong()
     done = edits.resolve(engine.problem.data)
-    assert told in unsupported_edits(engine, done)
-    if told:
+    assert reason in unsupported_edits(engine, done)
+    if reason:
         return
     assert unsupported_edits(engine, done) == ""
     with engine.problem.evaluating():
@@ -290,7 +290,7 @@ def test_what_edges_say_is_not_read_off_once_where_it_picks_edges() -> None:
                 (*new_edges(data, "edge_weight", random.Random(0))[0][:2], {"edge_weight": -1.0})
             ]
         ),
-        told="picks",
+        reason="picks",
     )
 
 
@@ -301,7 +301,7 @@ def test_an_edge_of_a_relation_that_nobody_has_takes_a_full_pass() -> None:
     pair = new_edges(data, "edge_type", random.Random(0))[0][:2]
     engine = engine_of(model, data)
     check(engine, Edits(add_edges=[(*pair, {"edge_type": 1})]))
-    check(engine, Edits(add_edges=[(*pair, {"edge_type": 2})]), told="no edge of the added kind")
+    check(engine, Edits(add_edges=[(*pair, {"edge_type": 2})]), reason="no edge of the added kind")
     whole = nora.Session(model, data).what_if(add_edges=[(*pair, {"edge_type": 2})])
     truth = nora.what_if(model, data, add_edges=[(*pair, {"edge_type": 2})], method="brute")
     torch.testing.assert_close(whole.after, truth.after, rtol=0, atol=1e-9)
@@ -320,7 +320,7 @@ def test_edges_that_some_layers_use_otherwise_than_others_take_a_full_pass() -> 
     del data.edge_weight
     engine = engine_of(Forwards().eval(), data)
     pair = new_edges(data, "edge_weight", random.Random(0))[0][:2]
-    check(engine, Edits(add_edges=[pair]), told="differently from others")
+    check(engine, Edits(add_edges=[pair]), reason="differently from others")
 
 
 @pytest.mark.parametrize(

@@ -180,8 +180,8 @@ def test_weighted_edges_go_and_come(name: str, backend: str) -> None:
     for pair in edges[:4]:
         check(effects, model, Edits(remove_edges=[tuple(pair)]))
     check(effects, model, Edits(remove=1, remove_edges=[tuple(edges[-1])]))
-    said = {"edge_weight": 0.5}
-    heavier = Edits(remove_edges=[tuple(edges[0])], add_edges=[(*edges[0], said)])
+    caught = {"edge_weight": 0.5}
+    heavier = Edits(remove_edges=[tuple(edges[0])], add_edges=[(*edges[0], caught)])
     check(effects, model, heavier)
 
 
@@ -236,9 +236,9 @@ def test_edges_and_features_of_types(name: str) -> None:
         pair = tuple(data[edge_type].edge_index[:, 0].tolist())
         for edits in (Edits(remove_edges={edge_type: [pair]}), _row_of(data)):
             done = edits.resolve(data)
-            told = unsupported_edits(effects.engine, done)
+            reply = unsupported_edits(effects.engine, done)
             # Edges of one type are taken for those of another that are their reverse.
-            assert told == "" or (name == "hgt" and " that may be that of edges" in told)
+            assert reply == "" or (name == "hgt" and " that may be that of edges" in reply)
             found = effects.after_edits(done).predictions
             new = edits.apply(data)
             out = model(new.x_dict, new.edge_index_dict)

@@ -276,7 +276,7 @@ class TestNamedColumns:
         assert pairs(reading) == both(("x", "y"), ("y", "z"))
 
     @pytest.mark.parametrize(
-        ("named", "told"),
+        ("named", "reply"),
         [
             (dict(source_column="von"), "both source_column= and target_column="),
             (
@@ -287,8 +287,8 @@ class TestNamedColumns:
             (dict(**NAMED, weight_column="kg"), "called 'kg' .weight_column=..*Nr, von"),
         ],
     )
-    def test_a_name_that_is_not_there_is_refused(self, write: Write, named, told: str) -> None:
-        with pytest.raises(ValueError, match=told):
+    def test_a_name_that_is_not_there_is_refused(self, write: Write, named, reply: str) -> None:
+        with pytest.raises(ValueError, match=reply):
             read_graph(write("e.csv", self.TEXT), **named)
 
     def test_a_table_without_header_has_no_such_column(self, write: Write) -> None:

@@ -242,8 +242,8 @@ def test_what_nothing_can_estimate_is_refused_with_the_price_and_with_what_fits(
         del model.scale
         model.scale = 1.0  # type: ignore[assignment]
     odd = check_model(build_problem(model, problem.data))
-    told = r"fits the budget.*\(nodes=…, about \d+ fit\)"
-    with pytest.raises(ValueError, match=told):
+    reply = r"fits the budget.*\(nodes=…, about \d+ fit\)"
+    with pytest.raises(ValueError, match=reply):
         auto(odd, Prepared(), budget=1)
 
 

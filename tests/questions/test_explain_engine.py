@@ -106,6 +106,6 @@ def test_an_answer_with_some_full_passes_is_mixed():
 def test_a_run_is_inspected_from_the_shell(tmp_path):
     nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
     assert "follows the model" in ok("inspect", tmp_path / "run")
-    told = document("inspect", tmp_path / "run")
-    assert told["followed"] == "engine"
-    assert told["layers"] == ["convs.0 (GCNConv)", "convs.1 (GCNConv)"]
+    reply = document("inspect", tmp_path / "run")
+    assert reply["followed"] == "engine"
+    assert reply["layers"] == ["convs.0 (GCNConv)", "convs.1 (GCNConv)"]

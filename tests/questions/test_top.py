@@ -60,8 +60,8 @@ def test_with_time_the_set_is_that_of_exact_scores(
     assert set(found.nodes) == set(truth.top(20)["node"])
     assert found.certified == 20
     assert found.certificate.startswith("All 20 certified")
-    told = torch.tensor(found.scores, dtype=torch.double)
-    torch.testing.assert_close(told, truth.scores[list(found.nodes)], rtol=1e-9, atol=1e-9)
+    reply = torch.tensor(found.scores, dtype=torch.double)
+    torch.testing.assert_close(reply, truth.scores[list(found.nodes)], rtol=1e-9, atol=1e-9)
 
 
 def test_an_ended_budget_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
