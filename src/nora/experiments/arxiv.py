@@ -91,7 +91,7 @@ def fitting(lab: Lab) -> dict[Cell, Lab]:
     return found
 
 
-def models(lab: Lab) -> list[Sampled]:
+def sampled_models(lab: Lab) -> list[Sampled]:
     """Every model of the cells that fit."""
     size = lab.sample or SAMPLE
     return [
@@ -155,7 +155,7 @@ def cost_table(found: list[Sampled]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def quality_table(found: list[Sampled]) -> pd.DataFrame:
+def sampled_quality_table(found: list[Sampled]) -> pd.DataFrame:
     """How good the trained models are, and for how long they were trained."""
     rows = []
     for one in found:
@@ -242,13 +242,13 @@ def explanation(lab: Lab) -> str:
         cycles=1,
         sample=500,
     ),
-    plan=lambda lab: [step for one in models(sized(lab)) for step in one.steps(METHODS)],
+    plan=lambda lab: [step for one in sampled_models(sized(lab)) for step in one.steps(METHODS)],
 )
 def arxiv(lab: Lab) -> Report:
     """Agreement with the truth of a sample, with stand-in features."""
     forget()
     lab = sized(lab)
-    found, too_large = models(lab), too_large_table(lab)
+    found, too_large = sampled_models(lab), too_large_table(lab)
     tables, raw, figure = list[tuple[str, pd.DataFrame]](), list[tuple[str, pd.DataFrame]](), None
     if found:
         rows = [agreement_row(one, method) for one in found for method in (*METHODS, ESTIMATE)]
@@ -257,7 +257,7 @@ def arxiv(lab: Lab) -> Report:
         tables = [
             ("Agreement with the truth of the sample (stand-in features)", shown),
             ("What the truth and its estimate took", cost_table(found)),
-            ("How good are the models? (stand-in features)", quality_table(found)),
+            ("How good are the models? (stand-in features)", sampled_quality_table(found)),
             ("Tuned options", options_table(found)),
         ]
         raw = [("Everything", everything)]

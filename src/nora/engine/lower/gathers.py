@@ -10,7 +10,7 @@ from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Dense, Layout, Tracked, Uniform, filled
 from nora.engine.lower.lowerings import lower
-from nora.engine.lower.masks import pick
+from nora.engine.lower.masks import pick_rows
 from nora.engine.lower.views import relocate, sizes_for
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref
@@ -162,7 +162,7 @@ def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Trac
     by_values = not mask.value.static and dim == 0 and isinstance(found, Tracked | Uniform)
     if by_values and mask.space is not builder.graph:
         rowed = builder.rowed_known(found, mask.space)
-        if rowed is not None and not rowed.ids and pick(builder, mask, rowed):
+        if rowed is not None and not rowed.ids and pick_rows(builder, mask, rowed):
             return
     mask = builder.static_index(mask, "a mask")
     if builder.ndim_of(mask) != 1 or not mask.layout.plain:

@@ -28,7 +28,7 @@ WRITES = ("index_put", "index_copy", "index_fill")
 VIEWS = ("unbind", "select", "squeeze", "reshape", "flatten", "t")
 
 
-def pick(builder: Builder, mask: Tracked, found: Tracked, place: int = 0) -> bool:
+def pick_rows(builder: Builder, mask: Tracked, found: Tracked, place: int = 0) -> bool:
     """Set the result to the rows of a tensor that a mask selects; False if they are of another space."""
     plain = builder.is_mask(mask) and builder.ndim_of(mask) == 1 and mask.layout.plain
     same = builder.as_rows_of(found, mask.space) if plain else None
@@ -44,7 +44,7 @@ def pick(builder: Builder, mask: Tracked, found: Tracked, place: int = 0) -> boo
 def pick_numbers(builder: Builder, mask: Tracked) -> bool:
     """Set the result to the ids of the rows that a mask selects; False if they are of another space."""
     every = torch.arange(mask.space.size)
-    return pick(builder, mask, Tracked(builder.fixed(every, mask.space), Layout(0), "id"))
+    return pick_rows(builder, mask, Tracked(builder.fixed(every, mask.space), Layout(0), "id"))
 
 
 def on_picked(builder: Builder, op: AlignedOp, row_wise: bool) -> None:
@@ -80,7 +80,7 @@ def _read(builder: Builder, op: AlignedOp, by: Picked) -> None:
     )
     if len(refs) != 1 or not by.rows.ids or not isinstance(own, Tracked) or not along:
         builder.unsupported("reads rows selected by a mask that depends on values")
-    if not pick(builder, by.mask, own):
+    if not pick_rows(builder, by.mask, own):
         builder.unsupported("selects rows by a mask of other rows")
 
 

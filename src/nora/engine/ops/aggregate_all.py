@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nora.engine.exec.kernels.vectorised import (
     is_removed_edge,
-    with_added,
+    edges_with_added,
 )
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.edges import EdgeDelta, Edges
@@ -50,7 +50,7 @@ def _resum(edges: Edges, delta: EdgeDelta, messages: Tensor, sums: Tensor) -> No
     owner, position, _ = edges.into(node)
     left = ~is_removed_edge(delta, edit[owner], position)
     owner, position = owner[left], position[left]
-    owner, source, come = with_added(delta, edit, node, n, owner, sender[position])
+    owner, source, come = edges_with_added(delta, edit, node, n, owner, sender[position])
     sent = messages[source, edit[owner]]
     if edges.weight is not None:
         weight = torch.cat([edges.weight[edge[position]].double(), come])

@@ -125,5 +125,5 @@ class Backend(Protocol):
         `incident` are the pairs at every node in CSR form, `z` the original rows.
         """
 
-    def item_change(self, before: Tensor, item: Tensor, after: Tensor) -> Tensor:
+    def item_changes(self, before: Tensor, item: Tensor, after: Tensor) -> Tensor:
         """L1 change of some items' predictions `[Q]`; see `nora.model.task.item_change`."""

@@ -261,7 +261,7 @@ def propagate(
         if narrow:
             loops_messages.scatter(csr, changed_sources.source, reached, change, sizes, out, masses)
         else:
-            loops_messages.gather(
+            loops_messages.gather_changes(
                 csr, changed_sources.source, arriving, change, sizes, block, out, masses
             )  # fmt: skip
         unsure = loops_messages.exchange(
@@ -278,7 +278,7 @@ def propagate(
             doubtful,
         )
         if unsure:
-            loops_messages.resum(
+            loops_messages.resum_targets(
                 csr, sources[0].numpy(), changed_sources, reached, doubtful, arrays, y_rows, weight,
                 more, own,
                 _delta(edges, delta), block, out, _scratch(edges.num_nodes).slot,
@@ -403,14 +403,14 @@ def pair_dots(
     )  # fmt: skip
     ptr, pair, ends = found
     out = torch.empty(len(pair), dtype=z.dtype)
-    loops_pairs.dots(pair, pairs.numpy(), ends, _flat(z), _flat(changed.rows), out.numpy())
+    loops_pairs.dot_products(pair, pairs.numpy(), ends, _flat(z), _flat(changed.rows), out.numpy())
     return torch.from_numpy(ptr), torch.from_numpy(pair), out
 
 
-def item_change(before: Tensor, item: Tensor, after: Tensor) -> Tensor:
-    """See `Backend.item_change`."""
+def item_changes(before: Tensor, item: Tensor, after: Tensor) -> Tensor:
+    """See `Backend.item_changes`."""
     if before.dim() != 2 or before.dtype not in FLOATS or after.dtype != before.dtype:
-        return vectorised.item_change(before, item, after)
+        return vectorised.item_changes(before, item, after)
     change = torch.empty(len(item), dtype=before.dtype)
     loops_pairs.differences(_flat(before), item.numpy(), after.contiguous().numpy(), change.numpy())
     return change

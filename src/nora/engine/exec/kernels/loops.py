@@ -60,7 +60,7 @@ def lose(csr, here, delta, c, loss, lost):
 
 
 @jit
-def forget(csr, here, delta, c, loss, lost):
+def reset_marks(csr, here, delta, c, loss, lost):
     """Clean what `lose` has noted."""
     indptr, end, target = csr.indptr, csr.end, csr.target
     for r in here:
@@ -132,7 +132,7 @@ def find_sources(csr, removed, changed, delta, code, scratch):
         for s in range(ptr[c], n):
             slot[source[s]] = -1
         if code == SYM:
-            forget(csr, here, delta, c, loss, lost)
+            reset_marks(csr, here, delta, c, loss, lost)
     return ptr, source[:n].copy(), row[:n].copy(), scale[:n].copy()
 
 
@@ -207,7 +207,7 @@ def expand(csr, removed, sources, also, delta, code, scratch):
         for r in here:
             slot[r] = -1
         if code != NONE:
-            forget(csr, here, delta, c, loss, lost)
+            reset_marks(csr, here, delta, c, loss, lost)
         ptr[c + 1] = n
     return edge_ptr, slots, also_slot, ptr, node[:n].copy(), new_norm_dst[:n].copy()
 
