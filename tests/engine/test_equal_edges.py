@@ -35,7 +35,7 @@ class Model(nn.Module):
         return self.body(self, x, edge_index, weight)
 
 
-def reply(m: Any, x: Tensor, e: Tensor, w: Tensor, **options: Any) -> Tensor:
+def coalesced(m: Any, x: Tensor, e: Tensor, w: Tensor, **options: Any) -> Tensor:
     e, w = coalesce(e, w, **options)
     return m.weighed(x, e, w)
 
@@ -74,10 +74,10 @@ def there_and_back(m: Any, x: Tensor, e: Tensor, w: Tensor) -> Tensor:
 
 BODIES: dict[str, Body] = {
     "once": lambda m, x, e, w: m.sage(x, coalesce(e)),
-    "sum": reply,
-    "max": lambda m, x, e, w: reply(m, x, e, w, reduce="max"),
-    "mul": lambda m, x, e, w: reply(m, x, e, w, reduce="mul", num_nodes=x.size(0)),
-    "by column": lambda m, x, e, w: reply(m, x, e, w, sort_by_row=False),
+    "sum": coalesced,
+    "max": lambda m, x, e, w: coalesced(m, x, e, w, reduce="max"),
+    "mul": lambda m, x, e, w: coalesced(m, x, e, w, reduce="mul", num_nodes=x.size(0)),
+    "by column": lambda m, x, e, w: coalesced(m, x, e, w, sort_by_row=False),
     "several": several,
     "from hidden rows": from_hidden,
     "undirected": lambda m, x, e, w: m.sage(x, to_undirected(e)),

@@ -101,8 +101,8 @@ def _check_precomputed(problem: Problem, read: set[str]) -> None:
     for what, transform in precomputed(problem.data, read):
         message = (
             f"{what}: it was computed from the whole graph and does not change when a node is removed, so "
-            f"influences miss its part. Leave it out of data, and pass transform={transform}, which computes "
-            "it again without the removed node"
+            f"influences miss its part. Leave it out of data, and pass transform={transform}: NORA then "
+            "applies it to the graph without the removed node"
         )
         if problem.strict:
             raise ValueError(message)

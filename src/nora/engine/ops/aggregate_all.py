@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels.vectorised import (
-    is_removed_edge,
     edges_with_added,
+    is_removed_edge,
 )
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.edges import EdgeDelta, Edges
