@@ -88,7 +88,7 @@ def summarise_graph(reading: Reading, directed: bool) -> GraphSummary:
 
 
 def model_notes(run: Run, explained: bool = False) -> list[str]:
-    """Which of weights, types and labels the model looks at, and which not.
+    """Notes on whether the model uses edge weights, edge types and labels.
 
     Args:
         run: The trained run.

@@ -60,7 +60,7 @@ class ScoreOptions(Options):
     by: str | None = setting(None, "A column per group of this attribute, e.g. y.", metavar="NAME")
 
     def check(self, edges: bool) -> None:
-        """Raise for what cannot be asked, before torch is loaded."""
+        """Raise if options contradict each other, before torch is loaded."""
         from nora.methods import METHODS
 
         METHODS.check(self.method)
@@ -74,7 +74,7 @@ class ScoreOptions(Options):
             raise ValueError("--tuned and --paper both give the method's options: choose one")
 
     def check_certify(self, edges: bool, work: WorkOptions) -> None:
-        """Raise for what is not asked of `--certify`."""
+        """Raise for options that `--certify` does not take."""
         given = (self.nodes, self.option, self.tuned, self.paper, self.labels, work.shard)
         if any(given) or work.checkpoint or self.method != "auto":
             raise ValueError(
@@ -98,7 +98,7 @@ class ScoreOptions(Options):
 
 @dataclass(frozen=True)
 class WorkOptions(Options):
-    """How the work of `nora rank` is done: the scores are the same."""
+    """How the work of `nora rank` is executed, which does not affect the scores."""
 
     checkpoint: Path | None = setting(
         None, "Save finished work in this folder; the same command resumes there."
@@ -119,7 +119,7 @@ class WorkOptions(Options):
     )
 
     def check(self, out: Path | None) -> None:
-        """Raise for what cannot be done, before torch is loaded."""
+        """Raise for invalid options, before torch is loaded."""
         if self.shard is not None:
             parse_shard(self.shard)
             if self.checkpoint is None and out is None:
@@ -136,7 +136,7 @@ class WorkOptions(Options):
 
 @contextmanager
 def _kept(checkpoint: Path | None) -> Iterator[None]:
-    """Let an interruption report where finished work is kept."""
+    """Add to an interruption's message where finished work is saved."""
     try:
         yield
     except KeyboardInterrupt:

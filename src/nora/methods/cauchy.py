@@ -62,7 +62,7 @@ def cauchy(
         prepared: What is prepared for the exact engine.
         samples: Projections, one backward pass each; the relative error falls with their root.
         seed: Seed of the projections.
-        memory: What gradients and chunks may take together, e.g. `"2GB"`.
+        memory: Memory limit of gradients and chunks together, e.g. `"2GB"`.
         workers: Threads; all cores by default.
         backend: As in `exact`.
     """

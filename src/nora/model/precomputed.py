@@ -1,4 +1,4 @@
-"""Structure that was computed before the model sees the graph, as far as it can be recognised.
+"""Recognise structure that was computed before the model sees the graph.
 
 `G−r` must be normalised, encoded and counted afresh. Weights that `T.GCNNorm` has put into `data`, positional
 encodings, degrees among the features and propagated features stay those of `G`; only `transform=` computes
@@ -44,7 +44,7 @@ Precomputed = tuple[str, str]
 
 
 def precomputed(data: Data | HeteroData, read: set[str]) -> Iterator[Precomputed]:
-    """What of a graph was computed from its structure, and the transform that computes it again.
+    """Tensors of a graph that were computed from its structure, and transforms that recompute them.
 
     Args:
         data: The graph.
@@ -94,7 +94,7 @@ def _found(store: Any, name: str, value: Tensor, structure: Structure | None) ->
 
 
 class Structure:
-    """What can be computed from the edges of a graph alone.
+    """Values that can be computed from the edges of a graph alone.
 
     Args:
         edges: The edges `[2, E]`.
@@ -133,7 +133,7 @@ class Structure:
         return None
 
     def among(self, value: Tensor) -> Precomputed | None:
-        """What of the structure is among the columns of node values `[N]` or `[N, F]`."""
+        """The structure found among the columns of node values `[N]` or `[N, F]`."""
         x = value.view(len(value), -1)
         if not self.edges.numel() or not x.numel():
             return None
@@ -164,7 +164,7 @@ class Structure:
         return None
 
     def _has_return_probability(self, x: Tensor) -> bool:
-        """Whether a column holds the probabilities to be back after two steps, scaled in some way."""
+        """Whether a column holds return probabilities of a random walk of two steps, up to a factor."""
         n, (source, target) = self.num_nodes, self.edges
         key = (source * n + target).unique()
         source, target = key // n, key % n
@@ -177,7 +177,7 @@ class Structure:
         return bool((cosine > 1 - 1e-7).any())
 
     def _has_eigenvector(self, x: Tensor) -> bool:
-        """Whether a column is an eigenvector of the adjacency or a Laplacian, looked at in some rows."""
+        """Whether a column is an eigenvector of the adjacency or a Laplacian, checked in some rows."""
         degree = self.degrees[1]
         some = degree.nonzero().flatten()[:: max(1, int((degree > 0).sum()) // LOOKED_AT)]
         here = torch.zeros(self.num_nodes, dtype=torch.bool)
@@ -207,7 +207,7 @@ class Structure:
         return False
 
     def hops(self, value: Tensor, before: Tensor) -> int:
-        """How often `before` must be propagated to give `value`; 0 if it does not."""
+        """How many propagations turn `before` into `value`; 0 if none do."""
         source, target = self.edges
         degree = self.degrees[1].to(before.dtype)
 
@@ -229,7 +229,7 @@ class Structure:
 
 
 def _has_function(x: Tensor, group: Tensor) -> bool:
-    """Whether a column has one value in each of the groups of nodes `[N]`, and different ones in several."""
+    """Whether a column is constant within each group of nodes `[N]`, but differs between groups."""
     order = group.argsort(stable=True)
     numbers, counts = group[order].unique_consecutive(return_counts=True)
     several = counts >= 2
@@ -256,7 +256,7 @@ def _same(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _has_column(x: Tensor, column: Tensor) -> bool:
-    """Whether a matrix has such a column; a few rows rule out most."""
+    """Whether a matrix contains a column; comparing a few rows first rules out most columns."""
     column = column.to(x.dtype).unsqueeze(1)
     some = torch.linspace(0, len(x) - 1, LOOKED_AT).long()
     left = (x[some] == column[some]).all(dim=0).nonzero().flatten()

@@ -83,7 +83,7 @@ def _alone(op: Op, value: Value) -> bool:
 
 
 def passed(changed: ChangedRows, then: Then | None) -> list[ChangedRows]:
-    """Changed rows, or what follows makes of them."""
+    """Changed rows, or those of the epilogue's values."""
     if then is None:
         return [changed]
     if not len(changed):
@@ -93,7 +93,7 @@ def passed(changed: ChangedRows, then: Then | None) -> list[ChangedRows]:
 
 
 def through(then: Then, rows: Tensor) -> tuple[Tensor, ...]:
-    """What follows, of all rows, block by block."""
+    """The epilogue's values for all rows, block by block."""
     wide = max(rows[:1].nbytes, 1)
     return join_blocks([then(block) for block in rows.split(max(64, BLOCK_BYTES // wide))])
 
