@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind, refused in one sentence: what it takes, and what was given."""
+"""Reject arguments of the wrong type, in one sentence: what was expected, and what was given."""
 
 from __future__ import annotations
 

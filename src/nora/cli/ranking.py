@@ -244,7 +244,7 @@ def merge(
 
 
 def _settings(trained: Run, run: Path, scoring: ScoreOptions) -> Mapping[str, Any]:
-    """Options found by tuning, or published by the paper; none when neither is asked for."""
+    """Options found by tuning or published by the paper; empty if neither is requested."""
     method = scoring.method
     if scoring.tuned:
         import nora

@@ -92,7 +92,7 @@ def tune(
 
 
 def labels_file(run: Path, method: str) -> Path:
-    """Where the labels are kept that a method was tuned with."""
+    """The file with the labels that a method was tuned with."""
     return run / FOLDER / f"{method}-labels.parquet"
 
 

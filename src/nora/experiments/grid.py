@@ -1,4 +1,4 @@
-"""What `nora reproduce` is asked for: the grid of cells, and how it is run."""
+"""The grid of cells of `nora reproduce`, and how it is run."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def _left(pace: dict[str, list[float]], steps: Sequence[Step[Any]]) -> str:
 def _divided(
     name: str, lab: Lab, files: Sequence[Earlier], finished: bool
 ) -> tuple[Lab, Lab, Taken, list[Cell]]:
-    """Where each cell comes from.
+    """Divide the cells into new ones and those taken from earlier reports.
 
     Args:
         name: The recipe.

@@ -24,7 +24,7 @@ INVALID = (ValueError, TypeError, IndexError, NotImplementedError)
 
 
 class LRUCache:
-    """The values used last, at most so many; safe to use from several threads.
+    """A cache of the most recently used values, safe to use from several threads.
 
     >>> cache = LRUCache(2)
     >>> cache["a"], cache["b"] = 1, 2
@@ -90,7 +90,7 @@ class AnswerCache:
         return self.worker.submit(NOW, ask) if found is None else _completed(found)
 
     def singles(self, edits: PageEdits) -> Future[list[dict[str, Any]]]:
-        """What each of these edits changes by itself: the total change, and how many predictions flip."""
+        """The effect of each of these edits alone: the total change, and the number of flips."""
         known = [self.recent.get(("effect", (one,))) for one in edits]
         if all(one is not None for one in known):
             return _completed([_summary(one) for one in known])

@@ -191,7 +191,7 @@ class Explorations:
         return Response(text, media_type="application/json", headers=timing)
 
     async def singles(self, request: Request) -> Response:
-        """What each edit changes by itself, in the order in which they were given."""
+        """The effect of each edit alone, in the given order."""
         given: Any = (await body(request, {"edits"})).get("edits")
         session = self.network.session
         edits = read_edits(given, session)
@@ -363,7 +363,7 @@ class Explorations:
         return self.rankings.get(of, measure)
 
     async def steer(self, request: Request) -> Response:
-        """Stop a ranking, or go on with it."""
+        """Pause or resume a ranking."""
         asked = await body(request, {"act", "of", "measure"})
         act, ranking = asked.get("act"), self._ranking(asked)
         if act not in ("pause", "start"):
@@ -372,7 +372,7 @@ class Explorations:
         return JSONResponse(ranking.state())
 
     async def stream(self, request: Request) -> Response:
-        """A ranking as server-sent events; a browser that comes back goes on where it was."""
+        """A ranking as server-sent events; a browser that reconnects continues where it was."""
         if self._streams >= STREAMS:
             raise Rejected(429, f"at most {STREAMS} windows can follow the ranking")
         ranking = self._ranking(request.query_params)

@@ -111,7 +111,7 @@ def _change(one: Any, session: Session) -> PageEdit:
 
 
 def node_id(given: Any, session: Session) -> int:
-    """A node's id as a request gives it."""
+    """A node's id from a request."""
     if isinstance(given, bool) or not isinstance(given, int):
         raise Rejected(422, "a node is given by its id, a whole number")
     if not 0 <= given < session.num_nodes:

@@ -60,7 +60,7 @@ _Edge = tuple[Any, tuple[int, int], Any]
 
 
 def _listed(edges: Any) -> list[_Edge]:
-    """Every edge by itself, with its type (None without types) and its attributes."""
+    """Each edge with its type (None without types) and its attributes."""
     if isinstance(edges, Mapping):
         return [(key, ends, more) for key, part in edges.items() for _, ends, more in _listed(part)]
     return [(None, (int(one[0]), int(one[1])), (*one, None)[2]) for one in one_by_one(edges)]

@@ -230,7 +230,7 @@ def node_column(table: Table, role: str, known: KnownIds, notes: list[str]) -> i
 
 
 def _about_guess(table: Table, at: int, meaning: str, names: Sequence[str]) -> list[str]:
-    """A note when a column is not called what it is taken for."""
+    """A note if a column is used for something other than its name says."""
     if canonical(table.columns[at]) in names:
         return []
     if not any(table.columns):

@@ -342,7 +342,7 @@ def _graph(
     encoding: str,
     notes: list[str],
 ) -> Reading:
-    """The graph, with features made where there are none."""
+    """The graph, with encodings if it has no features."""
     ids, edge_index = edges.ids, torch.from_numpy(edges.index)
     weight = None if edges.weight is None else torch.from_numpy(edges.weight).float()
     parts = [] if own is None else [torch.from_numpy(own.x)]

@@ -26,7 +26,7 @@ Method = Callable[..., Any]
 
 @dataclass(frozen=True)
 class MethodFacts:
-    """What others ask about a method.
+    """Facts about a method.
 
     Attributes:
         chooses: It returns the choice of another method instead of scores.

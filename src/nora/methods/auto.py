@@ -110,7 +110,7 @@ class Budget:
         return self.began + self.seconds - time.perf_counter()
 
     def over(self, done: int) -> bool:
-        """Whether to stop after so many removals."""
+        """Whether to stop after this many removals."""
         return done >= self.least and self.left <= 0
 
     def choose(

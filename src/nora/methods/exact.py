@@ -53,7 +53,7 @@ class ScoredPart(NamedTuple):
     """A finished part.
 
     Attributes:
-        which: Which removals, by their places, or by what stands for them in results `[m]`.
+        which: The removals, by position or by their ids in results `[m]`.
         values: Their values `[m, columns]`, or whatever measures have made of them.
         errors: Standard errors of estimates `[m]`; None where values are exact.
     """
@@ -65,7 +65,7 @@ class ScoredPart(NamedTuple):
 
 @dataclass(frozen=True)
 class ExactOptions:
-    """How removals are computed: the options of `exact`, checked.
+    """The options of `exact`, checked.
 
     Attributes:
         tolerance: The relative error that estimates aim at; 0 is exact.
@@ -238,7 +238,7 @@ def engine_for(
     count: int | None = None,
     quickest: bool = False,
 ) -> Ready:
-    """The engine that answers for these removals, None for full passes; and why, as facts of the run.
+    """The engine for these removals, or None for full passes, and the reason as facts of the run.
 
     Args:
         problem: The question.

@@ -81,7 +81,7 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
 
 
 def _check_rows(problem: Problem, read: set[str]) -> None:
-    """Raise where a graph has as many edges as nodes, and it is not said whose rows a tensor holds."""
+    """Raise if a graph has as many edges as nodes, so that the rows of a tensor could belong to either."""
     if not isinstance(problem.data, Data) or problem.edge_index.size(1) != problem.num_nodes:
         return
     for name, value in problem.data.items():

@@ -42,7 +42,7 @@ class Changes:
         return after
 
     def survivors(self, count: int) -> Tensor:
-        """Mask `[items]` of the items that remain, of so many."""
+        """Mask `[items]` of the remaining items."""
         return kept(self.removed, count)
 
 

@@ -78,7 +78,7 @@ class HeteroForward:
 
 
 def hetero_forward(task: Task, index: NodeIndex, call: CallModel) -> HeteroForward:
-    """The forward call that gives what the task is about."""
+    """The forward call that returns the task's output."""
     if isinstance(task, LinkPrediction):
         ends = end_types(task, index)
         return HeteroForward(call, tuple(t for t in index.types if t in ends))

@@ -16,7 +16,7 @@ from nora.graph.removal import node_ids
 
 @runtime_checkable
 class HasScores(Protocol):
-    """What an `Influence` is here: scores of the nodes of a graph, NaN where there are none."""
+    """The part of an `Influence` that is used here: scores of the nodes, NaN for nodes without one."""
 
     @property
     def scores(self) -> Tensor:

@@ -28,7 +28,7 @@ def checked_return_type(return_type: str | None) -> str:
 
 
 def by_itself(output: Tensor, return_type: str | None) -> Tensor:
-    """Probabilities of what is decided by itself, not among several."""
+    """Probabilities of independent decisions, not of exclusive classes."""
     if return_type == "raw":
         return output.sigmoid()
     return output.exp() if return_type == "log_probs" else output

@@ -1,4 +1,4 @@
-"""A question that several processes or machines share: shards out, answers in.
+"""Share a question between processes or machines: shards are sent out, answers come back.
 
 Every process opens the engine from its folder. A session that has none on disk is kept in a temporary folder
 for as long as the question takes. The driver alone writes checkpoints.
@@ -185,13 +185,13 @@ class Remote:
 def remote_for(
     session: Session, executor: Any, question: Question, key: str | None = None
 ) -> Remote | None:
-    """What computes in an executor; None where there is none."""
+    """The session's counterpart in an executor; None without an executor."""
     return None if executor is None else Remote(session, executor, question, key)
 
 
 @contextmanager
 def saved_for(session: Session, executor: Any, key: str | None = None) -> Iterator[None]:
-    """The session's engine on disk for as long as an executor is asked; as it is without one."""
+    """Save the session's engine while an executor needs it; without an executor, do nothing."""
     check_executor(executor)
     if executor is None or session.folder is not None:
         yield

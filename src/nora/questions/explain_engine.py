@@ -1,4 +1,4 @@
-"""`nora.explain_engine`: what the exact engine makes of a model, before anything is asked."""
+"""`nora.explain_engine`: how the exact engine compiles a model."""
 
 from __future__ import annotations
 

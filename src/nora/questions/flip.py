@@ -92,7 +92,7 @@ def flip(
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What may be removed, and how a set of it is.
+    """The candidates of a search, and how to remove a set of them.
 
     Attributes:
         by: `nodes` or `edges`.

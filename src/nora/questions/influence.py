@@ -231,7 +231,7 @@ def _options(
     labelled: bool,
     executor: Any,
 ) -> dict[str, Any]:
-    """All options of a method, checked; raises where it cannot answer what is asked."""
+    """All options of a method, checked; raises if the method cannot answer the question."""
     if not plain:
         _check_measures(entry, labelled)
     bound = bind_options(entry, options)

@@ -1,4 +1,4 @@
-"""How good the model is, beside what anybody could do without one."""
+"""How good the model is, compared with a baseline without a model."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ PARTS = ("rows", "columns", "values", "size")
 
 
 def keeps_its_graph(dataset: Dataset) -> bool:
-    """Whether a run must carry the graph: `load_dataset` could not give it again.
+    """Whether a run must contain its graph, because `load_dataset` cannot load it again.
 
     >>> from nora.datasets import load_dataset
     >>> keeps_its_graph(load_dataset("karate"))
@@ -72,7 +72,7 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
 
 
 def _stored(name: str, value: Tensor) -> dict[str, Tensor]:
-    """A tensor as it is kept: features of which few are not zero by these alone.
+    """A tensor as it is saved: sparse features as their non-zero entries.
 
     >>> sorted(_stored("x", torch.eye(40))), list(_stored("y", torch.zeros(3)))
     (['x.columns', 'x.rows', 'x.size', 'x.values'], ['y'])

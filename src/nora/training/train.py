@@ -165,7 +165,7 @@ def _check_kind(model: str, dataset: Dataset) -> None:
 
 
 def _check_nodes(model: str, dataset: Dataset) -> None:
-    """Raise when the nodes of a graph with relations are not what the model takes."""
+    """Raise if the model does not support the nodes of a graph with relations."""
     wanted, data = MODELS[model].facts.node_type, dataset.data
     if data.node_types != [wanted]:
         found = ", ".join(map(repr, data.node_types))

@@ -88,7 +88,7 @@ class Linearised:
         self._outputs = {at: t for at, t in self._outputs.items() if at in sent}
 
     def _run(self) -> None:
-        """The program as a whole, with what gradients are asked for."""
+        """Run the program with gradients, and store the tensors to differentiate by."""
         engine, rows = self.engine, dict[Value, Tensor]()
         with torch.enable_grad():
             for at, op in enumerate(self.ops):

@@ -102,11 +102,11 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)
 class ChunkSampling:
-    """The draws of one chunk.
+    """The sampling of one chunk.
 
     Attributes:
         sampling: How rows are sampled.
-        keys: A number that stands for each removal `[c]`.
+        keys: A number that identifies each removal `[c]`.
         sampled: How each was sampled so far, see `Tally.sampled` `[c]`; ops write it.
     """
 
@@ -301,7 +301,7 @@ def sample_rows(
     bounds: SamplingBounds,
     op_sampling: OpSampling,
 ) -> tuple[Frontier, Tensor, ChangedRows, Tensor]:
-    """The reached rows that are sampled, what else is known of them, and their weights `[T]`."""
+    """The sampled rows of the frontier, with their other columns, and their weights `[T]`."""
     rows = frontier.ptr.diff()
     frontier, chance, kept = backend.sample(
         edges, frontier, bounds, op_sampling.error, op_sampling.start, BITS

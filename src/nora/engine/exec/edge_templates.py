@@ -24,12 +24,12 @@ class Template(NamedTuple):
 
 
 class Templates:
-    """What every edge of the graph becomes, type by type; read off once.
+    """The rows that each edge of the graph has in every space, by edge type; computed once.
 
     Args:
         lookup: The graph's edges.
         starts: The first global id of every node type.
-        given: What is known of edges before the model runs: by the value's id, its edge type, name and value.
+        given: The values of edges before the model runs: by the value's id, its edge type, name and value.
     """
 
     def __init__(

@@ -205,7 +205,7 @@ class Drift:
 
     @staticmethod
     def of(moved: Tensor, count: int, like: Tensor) -> Drift:
-        """With room for so many reached rows; `like` `[…, H]` is an attention's denominators."""
+        """An empty drift of this many rows; `like` `[…, H]` are the denominators of an attention."""
         peak, share = (like.new_empty(count, like.size(-1)) for _ in range(2))
         return Drift(moved, moved.new_zeros(count), peak, share)
 

@@ -113,7 +113,7 @@ def _where(
 
 
 def each_by_itself(builder: Builder, op: AlignedOp) -> None:
-    """An operation on what is known of the whole graph alone: removal by removal."""
+    """Execute an operation on values of the whole graph only, removal by removal."""
     refs = [leaf for leaf in leaves(op.args) if isinstance(leaf, Ref)]
     known = {ref: builder[ref] for ref in refs}
     tracked = {ref: one.value for ref, one in known.items() if isinstance(one, Tracked)}

@@ -28,7 +28,7 @@ def by_group(
     dim_size: Any = None,
     dim: int = -2,
 ) -> Known | None:
-    """An aggregation that treats each group of rows by itself, repeated where one changes."""
+    """An aggregation of groups of rows, computed again for each group with a changed row."""
     if not isinstance(x, Tracked) or not isinstance(index, Tracked):
         return None
     if ptr is not None or dim not in (-2, 0):

@@ -21,7 +21,7 @@ RowFunction = Callable[[Sequence[Tensor], int], list[Any]]
 
 
 def form_of(name: str, args: Mapping[str, Any], slots: Mapping[int, Any]) -> Form:
-    """What is known of an operation as a map of rows; see `RowOp`."""
+    """The form of an operation as a row-wise function; see `RowOp`."""
     if name == "relu":
         return "relu"
     if name in ("mm", "addmm"):

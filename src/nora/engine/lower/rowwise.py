@@ -28,7 +28,7 @@ def no_ids(builder: Builder, op: AlignedOp) -> None:
     "topk", "kthvalue", "glu", "renorm", "constant_pad_nd", "tril", "triu", "diff", "mode",
 )  # fmt: skip
 def along_one_axis(builder: Builder, op: AlignedOp) -> None:
-    """Along an axis of its own: each row by itself."""
+    """An operation along another axis than the rows': row-wise."""
     no_ids(builder, op)
     found = builder[op.args["self"]]
     others = [o for o in builder.operands(op.args) if o is not found and not hasattr(o, "numel")]
@@ -52,7 +52,7 @@ def along_one_axis(builder: Builder, op: AlignedOp) -> None:
 
 @lower("sort")
 def lower_sort(builder: Builder, op: AlignedOp) -> None:
-    """Along an axis of its own; rows in another order are a structure of their own."""
+    """Sort along another axis than the rows'; sorted rows are a new structure."""
     from nora.engine.lower.structure import sorted_rows
 
     size = builder.ndim(op.args["self"])
@@ -99,9 +99,9 @@ def normalised(builder: Builder, op: AlignedOp) -> None:
 
 
 def _learnt_affine(builder: Builder, op: AlignedOp) -> dict[str, Any] | None:
-    """By learnt statistics: one product and one sum, in a third of the time; None where it is not the same.
+    """Batch norm by learnt statistics, as one product and one sum; None if that is not the same.
 
-    They are what the operation itself computes first, every time it is asked.
+    The operation itself computes these factors in every call, which takes three times as long.
     """
     names = ("weight", "bias", "running_mean", "running_var")
     known: list[Any] = [
@@ -133,7 +133,7 @@ def _first_result(
 
 @lower("scatter", "scatter_add", "scatter_reduce", "gather", "take_along_dim")
 def along_one_axis_by_index(builder: Builder, op: AlignedOp) -> None:
-    """By an index along another axis than the rows': each row by itself; else between rows."""
+    """Gather or scatter by an index: row-wise along another axis than the rows', else between rows."""
     from nora.engine.lower.gathers import gathered_along
     from nora.engine.lower.scatters import scattered_along
 

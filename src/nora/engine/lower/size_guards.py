@@ -23,8 +23,8 @@ def lowered_guards(tensors: Bindings, as_one: list[tuple[int, int]]) -> list[Gua
 
     Args:
         tensors: What is known of the program's tensors.
-        as_one: Spans of operations that were followed as one piece, by what the layer is known to do; what
-            they compare on their way does not matter, unless the user's own code does it.
+        as_one: Spans of operations that were lowered as one layer. Comparisons inside of them do not matter,
+            unless the user's own code makes them.
 
     Raises:
         UnsupportedError: Where a size was used in a way that cannot be checked.

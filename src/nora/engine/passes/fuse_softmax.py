@@ -196,7 +196,7 @@ def fuse_softmax(ops: list[Op], output: Value) -> list[Op]:
 def _joins(
     group: _Group, op: Op, inside: dict[Value, _Group], behind: dict[Value, set[_Group]]
 ) -> bool:
-    """Whether an operation reads what the group makes, and nothing else that comes after the group."""
+    """Whether an operation reads the output of the group, and nothing else that depends on it."""
     mine = [inside.get(value) is group for value in op.inputs]
     if not group.takes(op):
         return False
@@ -220,7 +220,7 @@ def _alone(members: Sequence[Op], ops: Sequence[Op], output: Value) -> bool:
 def _weights_stay(members: Sequence[Op]) -> bool:
     """Whether weights that change near an edit scale rows that change far from it.
 
-    A sum is then better corrected by the rows that change than done again.
+    Correcting a sum is then cheaper than computing it again.
     """
     product = members[-1].inputs[0].op
     if product is None or product.scales is None:

@@ -54,7 +54,7 @@ class Writer:
         self._maps: list[np.memmap] = []
 
     def add(self, tensor: Tensor) -> int:
-        """The number under which a tensor is kept."""
+        """Write a tensor to a file, unless it already is in one; returns its number."""
         tensor = tensor.detach().cpu()
         key = _place(tensor)
         if not tensor.numel() or key not in self._known:
@@ -64,7 +64,7 @@ class Writer:
         return number
 
     def move(self, tensor: Tensor) -> Tensor:
-        """The same tensor, mapped from a file that it was written to. It is kept if it is added as well."""
+        """Write a tensor to a file and return it, memory-mapped. It is saved only if it is added as well."""
         if str(tensor.dtype).removeprefix("torch.") in _BITS or tensor.requires_grad:
             return tensor
         number = self._write(tensor.detach().cpu())
@@ -184,7 +184,7 @@ class Reader:
         return sum(about["bytes"] for about in self.manifest["files"] if about["file"])
 
     def get(self, number: int, private: bool = False) -> Tensor:
-        """A tensor, mapped from its file: what is read of it is read when it is needed.
+        """A tensor, memory-mapped from its file.
 
         Args:
             number: Which.

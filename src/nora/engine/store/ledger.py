@@ -56,7 +56,7 @@ class Ledger:
 
     @property
     def gives(self) -> bool:
-        """Whether it gives what was kept; else it only takes note."""
+        """Whether it restores saved arrays; else it only numbers objects."""
         return self.given is not None
 
     @contextmanager
@@ -89,7 +89,7 @@ def open_ledger() -> Ledger | None:
 
 
 def enter(kind: str, one: Any) -> None:
-    """Enter what has just been made, and give it what was kept of it."""
+    """Number a new object, and restore its saved arrays."""
     ledger = _OPEN.get()
     if ledger is not None:
         name = ledger.name(kind)

@@ -40,7 +40,7 @@ OF_ENGINE = ("cost",)
 
 
 def kept_engine(engine: Engine, ledger: Ledger, writer: Writer) -> dict[str, Any]:
-    """Write what an engine holds; what the manifest says of it.
+    """Write an engine's arrays, and return its entry for the manifest.
 
     Args:
         engine: The engine, after a few removals: what is computed at the first one is kept as well.
@@ -139,7 +139,7 @@ def _read_values(program: Program) -> set[int]:
 
 
 def _attributes(one: Any, read: set[int]) -> dict[str, Any]:
-    """What is kept of one of them."""
+    """The saved attributes of an object."""
     if isinstance(one, Value):
         found: dict[str, Any] = {} if one.like is None else {"like": one.like}
         if id(one) in read and one.op is not None and one.base is not None and one.stored:
@@ -184,7 +184,7 @@ def _read(value: dict[str, Any], give: Callable[[int], Tensor]) -> Any:
 
 
 def _outline(program: Program, ledger: Ledger) -> list[list[Any]]:
-    """The ops of a program in words: what each is, what it reads and makes, and how large that is."""
+    """An outline of a program: the class, inputs, output and shape of every op."""
     names = {id(one): name for name, one in ledger.entered.items()}
 
     def described(value: Value) -> list[Any]:

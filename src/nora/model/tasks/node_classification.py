@@ -62,7 +62,7 @@ class NodeClassification(NodeTask):
 
     @property
     def predicts(self) -> Predicts:
-        """Classes, or labels that are decided each by itself."""
+        """`classes`, or `labels` if each is decided independently."""
         return "labels" if self.mode == "multilabel" else "classes"
 
     @property

@@ -266,13 +266,13 @@ def by_slot(slots, edge_ptr, count, positions):
 
 @jit
 def correction(count):
-    """What one correction of a sum of so many messages adds to what has moved; see `MOST_MOVED`."""
+    """What one correction of a sum of this many messages adds to its drift; see `MOST_MOVED`."""
     return MOST_MOVED / min(max(count, FEWEST_CORRECTIONS), MOST_CORRECTIONS)
 
 
 @jit
 def places(also, count):
-    """Of every row, which of the others it is one of; −1 for none. Empty where there are no others."""
+    """The position of every row among other rows, −1 if it is none of them. Empty if there are no others."""
     own = np.full(count if len(also) > 0 else 0, -1, dtype=np.int64)
     for m in range(len(also)):
         own[also[m]] = m

@@ -56,5 +56,5 @@ def prefetch_number(array, at):
 
 @jit
 def rows_ahead(array):
-    """How many rows ahead of the one at hand are asked for."""
+    """How many rows ahead of the current one are prefetched."""
     return max(2, AHEAD_BYTES // max(1, array.shape[1] * array.itemsize))

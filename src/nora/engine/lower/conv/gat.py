@@ -23,7 +23,7 @@ def gat(
     size: Any = None,
     return_attention_weights: Any = None,
 ) -> Value | None:
-    """Linear maps and both score parts are kept; only reached neighbourhoods are summed again."""
+    """Linear layers and both parts of the scores, then attention, which recomputes only the frontier."""
     ends = both_ends(x)
     plain = edge_attr is None or conv.lin_edge is None
     if ends is None or not plain or size is not None or return_attention_weights:

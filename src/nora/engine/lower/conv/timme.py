@@ -15,7 +15,7 @@ from nora.models.timme import TIMMEConv
 
 @lower(TIMMEConv)
 def timme(builder: Builder, conv: Any, x: Value, edge_indices: Any) -> Value:
-    """Each adjacency's result is kept and corrected; the attention mixes them again."""
+    """One corrected sum per relation, then a mix with weights from their means."""
     edges = list(edge_indices.values() if isinstance(edge_indices, dict) else edge_indices)
     if not all(isinstance(edge_index, Tensor) for edge_index in edges):
         raise UnsupportedError("its edges are already normalised")
