@@ -332,9 +332,9 @@ def _choose(
     options: dict[str, Any],
     checkpoint: str | Path | None,
 ) -> tuple[MethodEntry, dict[str, Any], dict[str, Any]]:
-    """The method that a choosing method chooses, its options, and what to say of it.
+    """The method that a choosing method such as `auto` picks, its options, and details for the result.
 
-    A checkpoint that is there goes on with what it was begun with.
+    A checkpoint that exists continues with the method it was started with.
     """
     begun = None if checkpoint is None else begun_with(Path(checkpoint))
     if begun is not None:
