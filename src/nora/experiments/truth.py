@@ -16,19 +16,19 @@ from nora.experiments.parts import WHERE, Frames, Part
 from nora.experiments.recipe import Report, recipe
 from nora.model.fingerprint import graph_fingerprint
 
-CARD = """The exact influence `F(r)` of every node `r` of every trained model: what everybody else's
-predictions change in all (L1) when the node is removed. Computed by the method `exact`, which equals the
-definition, one forward pass per removal, up to rounding.
+CARD = """The exact influence `F(r)` of every node `r` of every trained model: the summed change (L1) of all
+other predictions when the node is removed. Computed by the method `exact`, which equals the definition, one
+forward pass per removal, up to rounding.
 
 - **For** comparing methods that estimate influence, without training models and removing nodes again.
 - **Columns** of `truth.parquet`: `dataset`, `model`, `task` (`node`: class probabilities, `link`: link
-  probabilities), `cycle` (which of the five cyclic splits the model was trained on), `node` (its number in
-  the dataset as PyTorch Geometric loads it), `influence`, `labelled` (whether methods that learn may see it).
-- **Protocol**: a method learns, fits and tunes on labelled nodes only; it is measured on the
-  others. A method is compared on each model by itself, and on the mean over cycles, as the paper does.
-- **Limits**: influence is a property of a trained model, not of a dataset: other weights, other influence.
-  Trained elsewhere, the same command may give other weights in the last digits, and with them other models;
-  their fingerprints below tell. The graphs themselves are not in the file.
+  probabilities), `cycle` (which of the five cyclic splits the model was trained on), `node` (its id in the
+  dataset as PyTorch Geometric loads it), `influence`, `labelled` (whether methods that learn may see it).
+- **Protocol**: a method learns, fits and tunes on labelled nodes only, and is measured on the others: on
+  each single model, and on the mean over cycles, as in the paper.
+- **Limits**: influence is a property of a trained model, not of a dataset. On another machine, the same
+  command may train to slightly different weights; compare the fingerprints below. The file does not contain
+  the graphs.
 - **Read it** with pandas, or with `nora.experiments.benchmark.Benchmark.load("truth.parquet")`.
 """
 
