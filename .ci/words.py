@@ -21,7 +21,8 @@ COUNTS = Path(__file__).with_suffix(".json")
 WORDS = re.compile(
     r"(?<![a-z])(?:told|anew|nobody|somebody|whoever|unsaid|unasked|heard|alike)(?![a-z])"
     r"|\b(?:is|are|be|was|were|been) said\b|\bsaid of\b"
-    r"|(?<!there )\b(?:is|are) no (?!longer\b|more\b)(?=\w)",
+    r"|(?<!there )\b(?:is|are) no (?!longer\b|more\b)(?=\w)"
+    r"|\bwhat is known of\b|\b(?:is|are) taken for\b|\bdone again\b|\bto be had\b|\bfor quantities\b",
     re.IGNORECASE,
 )
 PLACES = (

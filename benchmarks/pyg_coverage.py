@@ -42,6 +42,7 @@ from nora.engine.engine import Engine
 from nora.engine.exec.kernels import vectorised
 from nora.engine.ir.op import EVERYWHERE
 from nora.engine.unsupported import UnsupportedError
+from nora.graph.edit_batch import EditBatch
 from nora.model import Problem, build_problem
 from nora.model.checks import check_model
 from nora.model.tasks.node_classification import NodeClassification
@@ -299,7 +300,8 @@ def tried(row: Row, asked: list[Callable[[], Problem]]) -> Row:
                 row.kind = max(kind, row.kind or kind, key=KEYS.index)
                 for node in torch.arange(problem.num_nodes).split(1):
                     truth, left = problem.predict_without(node)
-                    off = (engine.effect(node)[left] - truth).abs().nan_to_num(torch.inf)
+                    found = engine.effect_of(EditBatch.remove_nodes(node))
+                    off = (found[left] - truth).abs().nan_to_num(torch.inf)
                     row.difference = max(row.difference or 0.0, float(off.max()))
                     row.removals += 1
     except UnsupportedError as reason:

@@ -1,6 +1,6 @@
 """Named families (methods, models, datasets): a new member is a new file.
 
-What is known of members without importing them (and torch) is in a generated table, `members.json`, in the
+Facts about members, without importing them (and torch), are in a generated table, `members.json`, in the
 family's package; `make tables` writes it, a test compares it with what is registered.
 """
 

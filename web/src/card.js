@@ -1,4 +1,4 @@
-// The card beside a node that is pointed at: who it is, and what is known of it.
+// The card beside a node that is pointed at: its name and facts about it.
 
 import { el, withVariables } from "./dom.js";
 import { change, count, number, ordinal, percent, score } from "./format.js";

@@ -1,4 +1,4 @@
-// The nodes of a page, and what follows at once from what is known of them.
+// The nodes of a page, and what follows directly from their facts.
 
 const folded = (text) => text.toLocaleLowerCase();
 

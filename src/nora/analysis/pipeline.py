@@ -73,7 +73,7 @@ def analyse(
         edges: A file or a pandas DataFrame with the columns `source` and `target`, optionally
             `weight` and `type`; or a `.graphml` or `.gexf` file; or a NetworkX graph. See
             `nora.read_graph`.
-        features: What is known of each node: `id`, then one column each.
+        features: The features of the nodes: `id`, then one column each.
         labels: The classes to predict: `id`, `label`; blank is unknown.
         reading: How files are read. Each field of these four groups of options (`nora.analysis.options`) is
             also a keyword; here `directed=`, `encoding=`, `ignore=`, `label_column=`, `source_column=`,

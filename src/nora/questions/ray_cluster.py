@@ -1,7 +1,7 @@
 """Many machines: shards as tasks of Ray.
 
-Plain tasks rather than actors: a task whose worker or machine dies is done again somewhere else, by Ray
-itself, and machines that join get their share. Each process opens an engine once and keeps it. Extra `[ray]`.
+Plain tasks rather than actors: if the worker or machine of a task dies, Ray repeats the task elsewhere, and
+machines that join get their share. Each process opens an engine once and keeps it. Extra `[ray]`.
 """
 
 from __future__ import annotations

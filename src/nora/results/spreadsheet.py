@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 import pandas as pd
 
-# The wide forms of the four signs are taken for them by some spreadsheets.
+# Some spreadsheets treat the wide forms of the four signs like the signs.
 _FORMULA = re.compile(r"'*[=+\-@\x00-\x1f\x7f\uff1d\uff0b\uff0d\uff20]")
 
 

@@ -1,4 +1,4 @@
-// Who is chosen: what is known of one node and what can be done with it, or with several together.
+// Who is chosen: facts about one node and what can be done with it, or with several together.
 
 import { coloured, influenceText, rankText } from "../card.js";
 import { el } from "../dom.js";

@@ -114,7 +114,7 @@ export function panel(place, page) {
   changes.onChange((_, from) => {
     if (from === "compare" || from === "choose") return;
     if (state.waiting && state.effect && from !== "answer" && from !== "singles") {
-      // What is known of before stays until the answer is there; the list of edits is new at once.
+      // The earlier effect stays until the answer is there; the list of edits is new at once.
       const list = place.querySelector(".edits");
       if (list) list.replaceChildren(...state.edits.map((edit, at) => editRow(edit, at, page)));
       place.setAttribute("aria-busy", "true");

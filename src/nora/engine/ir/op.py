@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 2**19
 # What is made of a block of rows.
 Then = Callable[[Tensor], tuple[Tensor, ...]]
-# What is known of a map of rows.
+# The form of a row-wise function.
 Form = Literal["", "affine", "relu"]
 # The depth of a value that changes at every node, however far it is from the removed one.
 EVERYWHERE = 1_000_000

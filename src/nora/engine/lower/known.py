@@ -135,7 +135,7 @@ class Pointers:
     row: Tracked
 
 
-# What is known of a traced tensor.
+# The binding of a traced tensor.
 Dense = Tensor | Tracked | Uniform
 Known = Dense | Matrix | Picked | Pointers
 

@@ -195,7 +195,7 @@ def into(
     which = index_rows(builder, index)
     start = _start(builder, own, dim, index, which, op)
     layout = Layout(dim)
-    if start.space is builder.graph:  # one slot: what is known of the whole graph
+    if start.space is builder.graph:  # one row: a value of the whole graph
         _into_one(builder, op, source, start, reduce, keep, dim)
         return
     builder.set(Tracked(builder.scattered(source.value, which, start, reduce, keep), layout))

@@ -22,7 +22,7 @@ def lowered_guards(tensors: Bindings, as_one: list[tuple[int, int]]) -> list[Gua
     """The guards of a program.
 
     Args:
-        tensors: What is known of the program's tensors.
+        tensors: The bindings of the program's tensors.
         as_one: Spans of operations that were lowered as one layer. Comparisons inside of them do not matter,
             unless the user's own code makes them.
 

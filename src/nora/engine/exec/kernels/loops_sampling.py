@@ -10,7 +10,7 @@ from nora.engine.exec.kernels.loops import jit
 from nora.engine.exec.kernels.prefetch import prefetch_number
 from nora.engine.exec.kernels.row_sampling import DECISIVE, SMALLEST
 
-# How many rows ahead of the one at hand what is known of their nodes is asked for.
+# How many rows ahead the values of their nodes are prefetched.
 SOON = 16
 # Sizes that are about the same: as many parts of each power of two, and how many in all.
 PART_BITS = 3
