@@ -45,7 +45,7 @@ class Blend(Op):
         (self.sums,) = made_once("blend", lambda: (_sums(inputs),))
 
     def set_depth(self) -> None:
-        """All rows change, wherever it begins."""
+        """All rows change."""
 
     def compute(self, *inputs: Tensor) -> Tensor:
         """See `Op.compute`."""

@@ -39,7 +39,7 @@ class WholeGraphOp(Op):
         self.extremum = extremum
 
     def set_depth(self) -> None:
-        """All rows change, wherever it begins."""
+        """All rows change."""
 
     def compute(self, *inputs: Tensor) -> Tensor:
         """See `Op.compute`."""
