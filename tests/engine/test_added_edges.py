@@ -290,7 +290,7 @@ def test_what_edges_say_is_not_read_off_once_where_it_picks_edges() -> None:
                 (*new_edges(data, "edge_weight", random.Random(0))[0][:2], {"edge_weight": -1.0})
             ]
         ),
-        reason="picks",
+        reason="selects",
     )
 
 

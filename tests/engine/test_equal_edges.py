@@ -145,7 +145,7 @@ def test_weights_in_another_order_than_their_edges_are_no_case_for_a_rule() -> N
         return m.weighed(x, utils.sort_edge_index(e, num_nodes=x.size(0)), w)
 
     model, data = question(body, "duplicates")
-    with pytest.warns(RuntimeWarning, match="mixes rows of edges"):
+    with pytest.warns(RuntimeWarning, match="rows of edges"):
         found = nora.influence(
             model, data, "exact", forward=call, backend="vectorised", progress=False
         )

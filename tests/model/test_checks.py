@@ -1,4 +1,4 @@
-"""What is found out about a model before any removal: weights by node id, edges that are not read."""
+"""What is found out about a model before any removal: weights per node id, edges that are not read."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class TestWeightsByNodeId:
             return model(data.x + extra[: data.num_nodes], data.edge_index)
 
         problem = build_problem(network(), double(bridge()), forward=call)
-        with pytest.warns(RuntimeWarning, match="weights by node id"):
+        with pytest.warns(RuntimeWarning, match="weights per node id"):
             assert check_model(problem).by_id
 
     def test_a_model_that_fails_on_fewer_nodes_is_asked_with_all_of_them(self) -> None:

@@ -216,7 +216,7 @@ class TestAsking:
 
         torch.manual_seed(0)
         model, data = Holding().double().eval(), library()
-        with pytest.warns(RuntimeWarning, match="has weights by node id"):
+        with pytest.warns(RuntimeWarning, match="has weights per node id"):
             found = nora.influence(model, data, "brute", PAPERS, progress=False)
         assert found.details["removal"] == "isolated"
         cut = data.clone()

@@ -30,7 +30,7 @@ def test_a_model_that_is_followed_is_reported_with_its_operations_and_times():
     assert found.passes[-1][0] == "fuse_rows"
     assert found.passes[-1][1] == sum(count for _, count in found.operations)
     assert found.speedup == pytest.approx(found.pass_seconds / found.removal_seconds)
-    assert "follows the model" in str(found)
+    assert "supports the model" in str(found)
 
 
 def test_layers_that_are_lowered_as_one_are_named():
@@ -105,7 +105,7 @@ def test_an_answer_with_some_full_passes_is_mixed():
 
 def test_a_run_is_inspected_from_the_shell(tmp_path):
     nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
-    assert "follows the model" in ok("inspect", tmp_path / "run")
+    assert "supports the model" in ok("inspect", tmp_path / "run")
     reply = document("inspect", tmp_path / "run")
     assert reply["followed"] == "engine"
     assert reply["layers"] == ["convs.0 (GCNConv)", "convs.1 (GCNConv)"]

@@ -282,7 +282,7 @@ REFUSED = [
     ({"measure": "loss:val"}, r"needs data\.val_mask.*are: test"),
     ({"measure": "class"}, "needs a class"),
     ({"measure": "class:3"}, r"'3' is not a class of this model\..*0 … 2"),
-    ({"measure": "flips:2"}, "stands alone"),
+    ({"measure": "flips:2"}, "takes no argument"),
     ({"measure": []}, "measure is empty"),
     ({"measure": ["flips", "flips"]}, "names 'flips' twice"),
     ({"measure": 3}, "must be a name, a function"),

@@ -127,7 +127,7 @@ def test_a_plan_of_other_steps_is_refused(engine) -> None:
     refused(folder, model, "differs from the saved one")
     kept["recording"]["sizes"][0]["operations"].pop()
     rewritten(folder, engine=kept)
-    refused(folder, model, "does something else")
+    refused(folder, model, "operations differ")
 
 
 class Trap:

@@ -257,7 +257,7 @@ def test_warnings_point_at_the_line_that_asked(data: Data) -> None:
         lambda: nora.influence(ById(), data, "brute", progress=False),
         lambda: nora.Session(ById(), data).what_if(1),
     ):
-        with pytest.warns(RuntimeWarning, match="weights by node id") as caught:
+        with pytest.warns(RuntimeWarning, match="weights per node id") as caught:
             ask()
         assert caught[0].filename == __file__
 
@@ -297,10 +297,10 @@ def test_what_nora_itself_puts_back_is_no_change(data: Data) -> None:
             return self.inner(self.rows.weight, edge_index)
 
     model = Numbered().double().eval()
-    with pytest.warns(RuntimeWarning, match="weights by node id"):
+    with pytest.warns(RuntimeWarning, match="weights per node id"):
         assert len(nora.top(model, data, 3, progress=False).nodes) == 3
     session = nora.Session(model, data)
-    with pytest.warns(RuntimeWarning, match="weights by node id"):
+    with pytest.warns(RuntimeWarning, match="weights per node id"):
         session.influence("exact", progress=False)
     assert session.what_if(3).removal == "isolated"
 

@@ -58,7 +58,7 @@ class Problem:
         transform: `data -> data`, applied to `G` and again to each `G−r` before the model sees it.
         direct: Whether the output is the scores of the task's pairs instead of rows of nodes.
         ends: The node types of the pairs of a direct model, where nodes have types.
-        by_id: Whether the model has weights by node id: `G−r` then keeps all nodes and their ids,
+        by_id: Whether the model has weights per node id: `G−r` then keeps all nodes and their ids,
             and `r` loses its edges. `check_model` finds out.
         original: The model's output on `G`, once `check_model` has computed it.
         labels: True influences `[N]` that are known, NaN elsewhere; None when none are.
