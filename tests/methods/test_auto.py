@@ -168,7 +168,7 @@ def test_a_measured_estimate_comes_before_one_of_unknown_agreement(
         assert f"(Spearman {spearman:.3f}, median error {100 * error:.1f}%)" in choice.reason
     else:
         assert choice.expected_spearman == spearman
-        assert "exact by 0.9998 (Spearman 0.900, median error 20.0%)" in choice.reason
+        assert "0.9998 (Spearman 0.900, median error 20.0%)" in choice.reason
 
 
 def test_a_sketch_that_cannot_fit_is_not_even_tried(
@@ -203,7 +203,7 @@ def test_an_engine_whose_preparation_would_not_fit_is_not_prepared(
 ) -> None:
     monkeypatch.setattr(module, "_pass_seconds", lambda problem: 20.0)
     prepared = Prepared()
-    with pytest.warns(UserWarning, match="prepare exact would alone take 1 min"):
+    with pytest.warns(UserWarning, match="exact alone would take 1 min"):
         choice = auto(problem, prepared, budget=30)
     assert choice.method == "nora"
     assert prepared.preparations == 0
