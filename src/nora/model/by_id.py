@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from nora.model.problem import Problem
 
 
-def by_id(problem: Problem, reading: InputWatcher) -> str:
+def by_id(problem: Problem, reading: InputWatcher, runs_on_part: bool = False) -> str:
     """Why the model needs nodes to keep their ids; empty where it does not.
 
     Args:
         problem: The question.
         reading: What a pass has read.
+        runs_on_part: Whether the model was seen to run on a graph with fewer nodes.
 
     Raises:
         ValueError: When it has edges of its own.
@@ -58,7 +59,7 @@ def by_id(problem: Problem, reading: InputWatcher) -> str:
                 return (
                     f"knows nodes by their numbers, from outside of the graph's tensors at {where}"
                 )
-    node = _harmless(problem)
+    node = None if runs_on_part else _harmless(problem)
     if node is None:
         return ""
     task, _ = problem.task.survivors(kept(node.to(problem.device), problem.num_nodes))

@@ -129,8 +129,11 @@ class _ByKind:
 
     def __init__(self, edges: Tensor, kinds: Tensor) -> None:
         self.edges = edges
-        self._order = kinds.argsort(stable=True)
-        self._size = kinds[self._order].unique_consecutive(return_counts=True)[1]
+        if len(kinds) and torch.equal(kinds, kinds[:1].expand_as(kinds)):
+            self._order, self._size = torch.arange(len(kinds)), torch.tensor([len(kinds)])
+        else:
+            self._order = kinds.argsort(stable=True)
+            self._size = kinds[self._order].unique_consecutive(return_counts=True)[1]
         self.kinds = len(self._size)
 
     def some(self, most: int, generator: torch.Generator) -> Tensor:
