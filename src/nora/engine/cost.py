@@ -141,7 +141,8 @@ def bytes_of_removals(program: Program, size: int, pairs: int = 0) -> Tensor:
     n = program.num_nodes
     source, target = program.hops()
     other = source != target
-    source, target = source[other], target[other]
+    if not bool(other.all()):
+        source, target = source[other], target[other]
     near = [op.output.depth for op in program.ops if op.output.depth < EVERYWHERE]
     deepest = max(near, default=0) + 1
     ends = source.cpu().numpy(), target.cpu().numpy()
