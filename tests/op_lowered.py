@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 
 from by_hand import without
 from edge_samples import EdgeSample, flat, graphs, rows_of
-from nora.engine.edit_support import cannot_lose
+from nora.engine.edit_support import unsupported_removed_edges
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels import vectorised
 from nora.engine.ir.changed_rows import ChangedRows
@@ -283,7 +283,7 @@ def lowered_on_edges(sample: EdgeSample, graph: str, dim: int, dtype: torch.dtyp
             answered += 1
     if not answered:
         raise UnsupportedError("every edit needs a full pass")
-    if not cannot_lose(engine.program):
+    if not unsupported_removed_edges(engine.program):
         for edge in range(min(4, edges.size(1))):
             stay = torch.arange(edges.size(1)) != edge
             edit = EditBatch.remove_edges(torch.tensor([0, 1]), torch.tensor([edge]))

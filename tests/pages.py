@@ -9,7 +9,7 @@ from pathlib import Path
 from nora.report.packing import unpacked
 
 
-def told(path: Path) -> dict:
+def page_value(path: Path) -> dict:
     """The value that the page's script works from."""
     page = path.read_text(encoding="utf-8")
     found = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', page)

@@ -103,7 +103,7 @@ def test_everything_that_was_found_is_at_hand(analysis: nora.Analysis) -> None:
     assert analysis.options["task"] == "node"
     text = repr(analysis)
     assert "48 nodes" in text
-    assert "the model (gcn) is right about" in text
+    assert "the model (gcn) classifies" in text
     assert best["name"][0] in text
     assert max(map(len, text.splitlines())) < 200
 
@@ -137,13 +137,13 @@ def test_results_are_written_whole_and_over_nothing_of_the_users(
 def test_messages_go_to_a_callable_or_the_log_and_never_to_the_screen(
     files: dict, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
 ) -> None:
-    told: list[str] = []
-    nora.analyse(**files, method="brute", epochs=5, top=1, progress=False, tell=told.append)
-    assert told[0].startswith("Read edges.csv: 48 nodes, ")
-    assert any("The model (gcn) is right about" in text for text in told)
+    reply: list[str] = []
+    nora.analyse(**files, method="brute", epochs=5, top=1, progress=False, tell=reply.append)
+    assert reply[0].startswith("Read edges.csv: 48 nodes, ")
+    assert any("The model (gcn) classifies" in text for text in reply)
     with caplog.at_level(logging.INFO, logger="nora.analysis"):
         nora.analyse(**files, method="brute", epochs=5, top=1, progress=False)
-    assert [record.getMessage() for record in caplog.records] == [text.strip() for text in told]
+    assert [record.getMessage() for record in caplog.records] == [text.strip() for text in reply]
     shown = capfd.readouterr()
     assert shown.out == ""
     assert "edges.csv" not in shown.err

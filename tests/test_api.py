@@ -11,8 +11,8 @@ import nora
 
 @pytest.mark.parametrize("name", nora.__all__)
 def test_every_public_name_has_an_example_that_runs(name):
-    told = inspect.getdoc(getattr(nora, name)) or ""
-    assert "\nExample:\n    >>> " in told
+    reply = inspect.getdoc(getattr(nora, name)) or ""
+    assert "\nExample:\n    >>> " in reply
 
 
 def test_dir_shows_the_public_names_and_nothing_else():
@@ -25,9 +25,9 @@ FUNCTIONS = [name for name in nora.__all__ if inspect.isfunction(getattr(nora, n
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_public_function_says_what_goes_in_and_what_comes_out(name):
     function = getattr(nora, name)
-    told = inspect.getdoc(function) or ""
-    assert "\nReturns:\n" in told
-    arguments = told.partition("\nArgs:\n")[2].partition("\n\n")[0]
+    reply = inspect.getdoc(function) or ""
+    assert "\nReturns:\n" in reply
+    arguments = reply.partition("\nArgs:\n")[2].partition("\n\n")[0]
     for parameter in inspect.signature(function).parameters.values():
         star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
         assert f"    {star}{parameter.name}: " in arguments

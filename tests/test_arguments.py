@@ -132,7 +132,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "an unknown option": (lambda: ask("nora", betta=1), "has no option 'betta'. Did you mean"),
     "no labels": (lambda: ask("predict-n"), "label"),
     "empty labels": (lambda: ask("predict-n", labels={}), "labels are empty"),
-    "labels as a text": (lambda: ask("predict-n", labels="x"), "labels are an Influence"),
+    "labels as a text": (lambda: ask("predict-n", labels="x"), "labels must be an Influence"),
     "labels of nobody": (lambda: ask("predict-n", labels={99: 1.0}), "99 is out of range"),
     "labels unknown": (lambda: ask("predict-n", labels={1: float("nan")}), "labels hold NaN"),
     "labels below zero": (lambda: ask("predict-n", labels={1: -1.0}), "influences are ≥ 0"),

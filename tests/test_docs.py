@@ -90,20 +90,20 @@ def test_links_lead_somewhere(page):
             assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
-def said(node: ast.expr) -> str:
+def text_of(node: ast.expr) -> str:
     """A message as it stands in the source, `…` for what is filled in."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
-        return "".join(said(part) for part in node.values)
+        return "".join(text_of(part) for part in node.values)
     if isinstance(node, ast.BinOp):
-        return said(node.left) + said(node.right)
+        return text_of(node.left) + text_of(node.right)
     return "…"
 
 
 def test_troubleshooting_is_about_messages_that_there_are():
     messages = {
-        said(node)
+        text_of(node)
         for path in (ROOT / "src" / "nora").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp)

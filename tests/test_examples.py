@@ -16,16 +16,16 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 # One interpreter for all of them: importing torch and PyG takes longer than most do.
 RUNNER = """
 import contextlib, io, json, os, runpy, sys, traceback
-told = {}
+results = {}
 for path in sys.argv[1:]:
     out, name = io.StringIO(), os.path.basename(path)
     try:
         with contextlib.redirect_stdout(out):
             runpy.run_path(path, run_name="__main__")
-        told[name] = [out.getvalue(), None]
+        results[name] = [out.getvalue(), None]
     except BaseException:
-        told[name] = [out.getvalue(), traceback.format_exc()]
-print(json.dumps(told))
+        results[name] = [out.getvalue(), traceback.format_exc()]
+print(json.dumps(results))
 """
 
 
@@ -34,11 +34,11 @@ class Examples:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        said = printed(RUNNER, *sorted(EXAMPLES.glob("*.py")), cwd=folder)
-        self.told = json.loads(said.splitlines()[-1])
+        caught = printed(RUNNER, *sorted(EXAMPLES.glob("*.py")), cwd=folder)
+        self.reply = json.loads(caught.splitlines()[-1])
 
     def printed(self, name: str) -> str:
-        text, failure = self.told[name]
+        text, failure = self.reply[name]
         assert failure is None, failure
         return text
 

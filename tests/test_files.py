@@ -151,7 +151,7 @@ def test_a_replaced_folder_has_only_the_new_content(tmp_path: Path) -> None:
 def test_a_folder_that_comes_meanwhile_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with (
-        pytest.raises(FileExistsError, match="come into being meanwhile"),
+        pytest.raises(FileExistsError, match="created meanwhile"),
         folder_written_atomically(folder) as temporary,
     ):
         (temporary / "ours").write_text("ours")

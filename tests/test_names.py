@@ -17,8 +17,17 @@ MIRRORED = (
 )
 
 
+# Functions of one name in these folders do one thing: both backends define it, each input format reads files
+# with it, or a command asks the question of that name.
+SAME_FUNCTION = (
+    {"engine/exec/kernels"},
+    {"ingest"},
+    {"cli", "questions", "training", "tuning", "explorer"},
+)
+
+
 def modules() -> Iterator[Path]:
-    """All modules, but what packages say of themselves."""
+    """All modules, without the packages' own `__init__.py`."""
     return (path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
 
 
@@ -40,3 +49,17 @@ def test_a_module_name_stands_twice_only_in_folders_that_mirror_each_other() -> 
     twice = {name: folders for name, folders in where.items() if len(folders) > 1}
     assert twice
     assert {n: f for n, f in twice.items() if not any(f <= group for group in MIRRORED)} == {}
+
+
+def test_no_public_function_stands_twice_unless_it_is_about_one_thing() -> None:
+    where = defaultdict(set)
+    for path in modules():
+        for one in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and one.name[0] != "_":
+                where[one.name].add(path.relative_to(SOURCE))
+    twice = {name: files for name, files in where.items() if len(files) > 1}
+    assert "read" in twice
+    for name, files in twice.items():
+        folders = {file.parent.as_posix() for file in files}
+        assert any(folders <= group for group in SAME_FUNCTION), (name, files)
+        assert "ingest" not in folders or name == "read"

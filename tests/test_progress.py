@@ -19,7 +19,7 @@ assert random.getstate() == before
 """
 
 
-def said(code: str = CODE, **terminal: str) -> str:
+def stderr_of(code: str = CODE, **terminal: str) -> str:
     """What a process that has loaded nothing else says on standard error."""
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -33,11 +33,11 @@ def said(code: str = CODE, **terminal: str) -> str:
 
 
 def test_nobody_sees_a_bar_where_nobody_looks():
-    assert said() == ""
+    assert stderr_of() == ""
 
 
 def test_a_terminal_shows_it_and_random_numbers_stay_as_they_were():
-    assert "loss 0.5" in said(FORCE_COLOR="1", TERM="xterm", COLUMNS="120")
+    assert "loss 0.5" in stderr_of(FORCE_COLOR="1", TERM="xterm", COLUMNS="120")
 
 
 NARROW = """
@@ -54,7 +54,7 @@ for description, total, more in ((long, 200_000, ""), ("training", 2_000, fields
 
 
 def test_eighty_columns_show_figures_and_times_in_full():
-    shown = said(NARROW, FORCE_COLOR="1", TERM="xterm", COLUMNS="80")
+    shown = stderr_of(NARROW, FORCE_COLOR="1", TERM="xterm", COLUMNS="80")
     lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown))
     for word, figures in (("influential", "80000/200000"), ("train", "800/2000")):
         last = [line for line in lines if line.startswith(word)][-1]

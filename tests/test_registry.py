@@ -108,7 +108,7 @@ def test_ones_own_members_are_listed_and_known_without_an_import(
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "reply"),
     [
         (["methods"], "brute "),
         (["methods", "--json"], '"name": "brute"'),
@@ -127,7 +127,7 @@ def test_ones_own_members_are_listed_and_known_without_an_import(
         (["run", "--edges", __file__, "--also", "degre"], "Did you mean 'degree'"),
     ],
 )
-def test_lists_and_slips_in_names_are_answered_without_torch(args: list[str], told: str) -> None:
+def test_lists_and_slips_in_names_are_answered_without_torch(args: list[str], reply: str) -> None:
     code = (
         "import sys\n"
         "from typer.testing import CliRunner\n"
@@ -138,7 +138,7 @@ def test_lists_and_slips_in_names_are_answered_without_torch(args: list[str], to
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert told in done.stdout
+    assert reply in done.stdout
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_a_cell_of_a_notebook_may_be_run_again(family: Registry[Any, NoFacts]) -
 
 
 @pytest.mark.parametrize(
-    ("returned", "told"),
+    ("returned", "reply"),
     [
         (lambda n: torch.ones(n, 1), r"one score per node, \[7\]; it gave \[7, 1\]"),
         (lambda n: torch.ones(3), r"one score per node, \[7\]; it gave \[3\]"),
@@ -215,7 +215,7 @@ def test_a_cell_of_a_notebook_may_be_run_again(family: Registry[Any, NoFacts]) -
     ],
 )
 def test_what_is_no_score_per_node_is_refused_by_name(
-    returned: Any, told: str, monkeypatch: pytest.MonkeyPatch
+    returned: Any, reply: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list(METHODS)
     monkeypatch.setattr(METHODS, "_entries", dict(METHODS._entries))
@@ -224,7 +224,7 @@ def test_what_is_no_score_per_node_is_refused_by_name(
     def odd(problem: Problem) -> Any:
         return returned(problem.num_nodes)
 
-    with pytest.raises((ValueError, TypeError), match=f"the method 'odd' .*{told}"):
+    with pytest.raises((ValueError, TypeError), match=f"the method 'odd' .*{reply}"):
         nora.influence(network(), double(bridge()), "odd", progress=False)
 
 

@@ -41,8 +41,8 @@ def test_forms_and_workflows_are_readable(path):
 def test_the_workflow_does_what_ci_runs():
     jobs = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text("utf-8"))["jobs"]
     assert {"run": ".ci/run"} in jobs["test"]["steps"]
-    told = [name for name in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", name)]
-    pythons = [name.rpartition(" ")[2] for name in told]
+    reply = [name for name in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", name)]
+    pythons = [name.rpartition(" ")[2] for name in reply]
     assert jobs["matrix"]["strategy"]["matrix"]["python"] == pythons
     assert PROJECT["requires-python"] == f">={pythons[0]}"
     exec_matrix = (ROOT / ".ci" / "matrix.py").read_text(encoding="utf-8")

@@ -77,9 +77,9 @@ def test_three_commands_lead_from_the_wheel_to_a_report(wheel, tmp_path):
     work.mkdir()
     assert installed_at(bin_folder, work).is_relative_to(tmp_path / "env")
     command = bin_folder / "nora"
-    said = done(command, "demo", cwd=work)
-    assert "The most influential accounts" in said
-    assert f"{command} explore --demo" in said
+    caught = done(command, "demo", cwd=work)
+    assert "The most influential accounts" in caught
+    assert f"{command} explore --demo" in caught
     assert (work / "demo" / "influence.png").stat().st_size > 10_000
     done(command, "example", "files", cwd=work)
     inputs = [f"--{name}=files/{name}.csv" for name in ("edges", "features", "labels")]
@@ -149,10 +149,10 @@ def test_the_sdist_holds_all_that_the_repository_does(wheel):
 def test_the_wheel_says_what_it_is(wheel):
     archive = ZipFile(wheel)
     (name,) = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
-    told = message_from_bytes(archive.read(name))
-    assert told["Version"] == nora.__version__
-    assert told["License-Expression"] == "MIT"
+    reply = message_from_bytes(archive.read(name))
+    assert reply["Version"] == nora.__version__
+    assert reply["License-Expression"] == "MIT"
     folder = name.removesuffix("METADATA") + "licenses/"
-    for licence in told.get_all("License-File"):
+    for licence in reply.get_all("License-File"):
         assert archive.read(folder + licence) == (ROOT / licence).read_bytes()
-    assert "src/nora/report/assets/LICENSES.txt" in told.get_all("License-File")
+    assert "src/nora/report/assets/LICENSES.txt" in reply.get_all("License-File")

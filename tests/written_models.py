@@ -296,12 +296,12 @@ class Spread(nn.Module):
         self.start = nn.Linear(IN, OUT)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        out = said = self.start(x).softmax(dim=-1)
+        out = caught = self.start(x).softmax(dim=-1)
         row, col = edge_index
         deg = degree(col, x.size(0), dtype=x.dtype).clamp(min=1)
         for _ in range(3):
-            heard = torch.zeros_like(out).index_add_(0, col, out[row] / deg[col].unsqueeze(1))
-            out = (0.8 * heard + 0.2 * said).clamp_(0, 1)
+            received = torch.zeros_like(out).index_add_(0, col, out[row] / deg[col].unsqueeze(1))
+            out = (0.8 * received + 0.2 * caught).clamp_(0, 1)
         return 4 * out
 
 

@@ -29,7 +29,7 @@ def test_figures_of_files_were_measured_by_its_command(monkeypatch: pytest.Monke
 
 def test_figures_of_engines_on_disk_were_measured_by_its_command() -> None:
     measured = json.loads((BENCHMARKS / "results" / "prepared.json").read_text(encoding="utf-8"))
-    told = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    reply = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
     large, sharing = measured["large"], measured["sharing"]
     prepared, asked = large["prepared"], large["asked"]
     assert prepared["peak_bytes"] < 8e9
@@ -48,11 +48,11 @@ def test_figures_of_engines_on_disk_were_measured_by_its_command() -> None:
             for who in ("pool", "ray")
         ),
     ):
-        assert figure in told, figure
+        assert figure in reply, figure
     for opened in measured.get("opening", {}).values():
         assert opened["times_quicker"] >= 10
-        assert f"{opened['opening_cpu_seconds']:.2f} CPU seconds" in told
-        assert f"{opened['times_quicker']:.0f} times" in told
+        assert f"{opened['opening_cpu_seconds']:.2f} CPU seconds" in reply
+        assert f"{opened['times_quicker']:.0f} times" in reply
     plan = BENCHMARKS.parent / "docs" / "hundred-million-nodes.md"
     rows = plan.read_text(encoding="utf-8").splitlines()
     for edges, found in measured["growth"]["measured"].items():
@@ -66,12 +66,12 @@ def test_figures_of_engines_on_disk_were_measured_by_its_command() -> None:
 @pytest.mark.parametrize("executor", ["pool", "ray"])
 def test_figures_of_kills_were_counted(executor: str) -> None:
     found = json.loads((BENCHMARKS / "results" / f"kills_{executor}.json").read_text())
-    counts, told = found["counts"], (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    counts, reply = found["counts"], (BENCHMARKS / "README.md").read_text(encoding="utf-8")
     assert found["problems"] == []
     assert counts["a last start ends well"] == found["trials"]
     drivers, workers = (counts[f"kill -9 of a {whom}"] for whom in ("driver", "worker"))
     row = f"| {executor} | {drivers} | {workers} | {found['trials']} | 0 |"
-    assert row in told, row
+    assert row in reply, row
 
 
 def test_figures_of_estimates_were_measured() -> None:

@@ -21,9 +21,9 @@ ROWS = json.loads((ROOT / "benchmarks" / "results" / "pyg_coverage.json").read_t
 )
 def test_the_table_has_every_class_of_the_package(title, package):
     section = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    listed = re.findall(r"(?m)^\| `(\w+)` \|", section)
+    listed = re.findall(r"`(\w+)[(`]", section)
     assert set(listed) == set(package.__all__)
-    assert listed == [row["name"] for row in ROWS if row["package"] == title]
+    assert sorted(listed) == sorted(row["name"] for row in ROWS if row["package"] == title)
 
 
 def test_what_is_followed_gives_the_numbers_of_a_full_pass():

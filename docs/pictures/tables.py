@@ -103,8 +103,6 @@ PLACES: list[tuple[str, str, dict[int, Figure]]] = [
             1: one_model("pearson"),
             2: one_model("spearman"),
             3: one_model("top_10%"),
-            4: average("pearson"),
-            5: average("spearman"),
         },
     ),
 ]

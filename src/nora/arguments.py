@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind, refused in one sentence: what it takes, and what was given."""
+"""Reject arguments of the wrong type, in one sentence: what was expected, and what was given."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def check_options(owner: str, function: Callable[..., Any], options: Mapping[str
     for key, value in options.items():
         if key in hints and not fits(value, hints[key]):
             if get_origin(hints[key]) is Literal and isinstance(value, str):
-                raise ValueError(f"{key} is {value!r}; it must be {described(hints[key])}")
+                raise ValueError(f"{key} is {value!r}; it must be {type_in_words(hints[key])}")
             raise TypeError(
-                f"option {key} of {owner} takes {described(hints[key])}, got {shown(value)}"
+                f"option {key} of {owner} takes {type_in_words(hints[key])}, got {shown(value)}"
             )
         if key == "seed" and value is not None:
             check_seed(value, f"option seed of {owner}")
@@ -103,14 +103,14 @@ def fits(value: Any, hint: Any) -> bool:
     return isinstance(value, hint) if hint in (str, bool, NoneType) else True
 
 
-def described(hint: Any) -> str:
+def type_in_words(hint: Any) -> str:
     """An annotation in words.
 
-    >>> described(int | None), described(Literal["sum", "own"])
+    >>> type_in_words(int | None), type_in_words(Literal["sum", "own"])
     ('a whole number or None', "'sum' or 'own'")
     """
     if get_origin(hint) in (Union, UnionType):
-        return " or ".join(described(part) for part in get_args(hint))
+        return " or ".join(type_in_words(part) for part in get_args(hint))
     if get_origin(hint) is Literal:
         return " or ".join(repr(value) for value in get_args(hint))
     words = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}

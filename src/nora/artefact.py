@@ -1,4 +1,4 @@
-"""One format for everything NORA keeps in a folder: plain files and a sealed `manifest.json`.
+"""One format for everything NORA saves to a folder: plain files and a `manifest.json` with their digests.
 
     manifest.json    {"kind": "run", "version": 1, … facts …,
                       "files": {"model.safetensors": {"bytes": 4096, "sha256": "…"}}, "sha256": "…"}
@@ -90,7 +90,7 @@ def unsealed(document: Mapping[str, Any], name: str = "the document") -> dict[st
 
 
 def content_sha256(content: Any) -> str:
-    """The SHA-256 of what JSON holds, whatever the order of its keys."""
+    """The SHA-256 of a JSON document, independent of the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -155,7 +155,7 @@ class Artefact:
 def write_artefact(
     folder: Path, kind: str, version: int, *, replace: bool = False
 ) -> Iterator[Artefact]:
-    """A new folder to write files and `facts` into; it takes its place when all of it is written.
+    """A temporary folder for files and `facts`, which is renamed to its final path when complete.
 
     Args:
         folder: Where it will be; an existing folder is an error unless `replace`.

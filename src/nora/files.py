@@ -211,9 +211,7 @@ def _move_folder(temporary: Path, path: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
-        raise FileExistsError(
-            f"{path} has come into being meanwhile, and is left as it is"
-        ) from None
+        raise FileExistsError(f"{path} was created meanwhile, and is left as it is") from None
 
 
 def _exchange(new: Path, old: Path) -> None:

@@ -1,4 +1,4 @@
-"""What this process may use of the machine it runs on."""
+"""Cores and memory that this process may use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LITTLE = 1_500_000_000
 
 
 def usable_cores() -> int:
-    """Number of cores this process may run on; under `taskset`, Slurm or a cpuset not all there are.
+    """Number of cores that this process may run on; `taskset`, Slurm or a cpuset may limit them.
 
     >>> usable_cores() >= 1
     True
@@ -27,7 +27,7 @@ def usable_cores() -> int:
 
 
 def available_memory() -> int | None:
-    """Bytes that this process may still take: what is free, or what a container leaves; None if unknown.
+    """Bytes that this process may still allocate, within the machine or its container; None if unknown.
 
     >>> (available_memory() or 1) > 0
     True
@@ -47,7 +47,7 @@ def available_memory() -> int | None:
 
 
 def peak_memory() -> int | None:
-    """The most bytes this process has held so far; None where the system does not count them.
+    """Peak memory of this process in bytes; None if the system does not count it.
 
     >>> (peak_memory() or 1) > 0
     True
@@ -67,7 +67,7 @@ def peak_memory() -> int | None:
 
 
 def held_memory() -> int:
-    """The bytes this process holds now; 0 where that is unknown.
+    """Memory of this process in bytes; 0 if unknown.
 
     >>> held_memory() >= 0
     True
@@ -81,10 +81,10 @@ def held_memory() -> int:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No search for cycles of objects while a large library is loaded, nor right after it for its sake.
+    """Pause the garbage collector while a large library is imported.
 
-    So many new objects make the collector look through all there are, torch's included, to find that nothing
-    can go: a fifth of a second. What is there in the end counts as old, as it would after the search.
+    The many new objects would make the collector search all objects, torch's included, which takes a fifth of
+    a second and finds nothing. Afterwards, all objects are in the oldest generation, as after such a search.
 
     >>> with collector_paused():
     ...     gc.isenabled()
@@ -103,11 +103,10 @@ def collector_paused() -> Iterator[None]:
 
 
 def release_memory() -> None:
-    """Give back to the system what was freed and is still kept at hand for later, where that can be done.
+    """Return freed memory to the system, if the allocator allows it.
 
-    Pieces of a few megabytes, which layers and features are made of, otherwise stay with the process, and
-    the next phase begins with what the last one has left. Where little is held nothing is done: to look
-    through all objects takes a fifth of a second, which a small graph would wait for once per phase.
+    Otherwise freed pieces of a few megabytes stay with the process, and add to the memory of the next phase.
+    A small process is left alone, because searching all objects takes a fifth of a second per phase.
     """
     if 0 < held_memory() < LITTLE:
         return

@@ -1,7 +1,7 @@
 """Where output may go: nothing is overwritten without --force, and inputs never.
 
 Every command that writes asks here before any work, and passes `replace=force` on to what writes in the
-end, so that a file that has come into being meanwhile is kept too:
+end, so that a file that was created meanwhile is kept too:
 
     check_file(out, force, read_from(run, labels))     # one file
     check_table(out, force, read_from(run))            # a table, and what `save` puts beside it

@@ -160,7 +160,7 @@ class Registry(Generic[T, F]):
         return [_row(entry) for entry in self if self._is_ours(entry.value)]
 
     def names(self) -> list[str]:
-        """The names of all members; no member is imported where there is a table."""
+        """The names of all members; with a table, no member is imported."""
         return [row["name"] for row in self.listing()]
 
     def check(self, name: str) -> None:

@@ -84,7 +84,7 @@ def fixed_matrix(place: Tensor, values: Tensor, size: tuple[int, int]) -> FixedM
 
 
 class _Product(torch.autograd.Function):
-    """`A @ dense` for a fixed `A`: nothing but `A` is kept for the way back."""
+    """`A @ dense` for a fixed `A`; only `A` is saved for the backward pass."""
 
     @staticmethod
     def forward(context: Any, dense: Tensor, matrix: FixedMatrix) -> Tensor:

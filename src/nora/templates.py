@@ -1,4 +1,4 @@
-"""HTML from template files: names and texts come from anywhere, and the template escapes them all."""
+"""Render HTML from template files, which escape all names and texts, as these are untrusted."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def labels(nodes: int = 40) -> pd.DataFrame:
 
 
 def test_a_run_tells_which_model_and_why_and_keeps_what_each_phase_took(tmp_path: Path) -> None:
-    told: list[str] = []
+    reply: list[str] = []
     analysis = nora.analyse(
         ties(types=100),
         labels=labels(),
@@ -80,10 +80,10 @@ def test_a_run_tells_which_model_and_why_and_keeps_what_each_phase_took(tmp_path
         top=1,
         method="degree",
         progress=False,
-        tell=told.append,
+        tell=reply.append,
     )
     assert analysis.run.architecture["name"] == "gcn"
-    assert any("model gcn: maps for 100 types" in text for text in told)
+    assert any("model gcn: maps for 100 types" in text for text in reply)
     assert any("model gcn: maps for 100 types" in text for text in analysis.notes)
     analysis.save(tmp_path / "out", progress=False)
     about = json.loads((tmp_path / "out" / "run.json").read_text())

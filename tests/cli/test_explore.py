@@ -20,10 +20,10 @@ def test_it_asks_for_a_run_or_the_demo(tmp_path):
 
 
 def test_a_folder_that_is_no_run_is_named(tmp_path):
-    told = refused("explore", tmp_path, "--no-browser")
-    assert f"{tmp_path} is not a trained run" in told
+    reply = refused("explore", tmp_path, "--no-browser")
+    assert f"{tmp_path} is not a trained run" in reply
     # What it suggests has all that the command requires.
-    suggested = shlex.split(re.search(r"'nora (train [^']*)'", told)[1])
+    suggested = shlex.split(re.search(r"'nora (train [^']*)'", reply)[1])
     train = get_command(app).commands["train"]
     train.make_context("train", suggested[1:])
 

@@ -19,8 +19,8 @@ def run(karate: Path, tmp_path: Path) -> Path:
 
 def test_an_engine_is_kept_with_the_run_and_opened_by_rank(run: Path, monkeypatch) -> None:
     before = document("rank", run, "--method", "exact", "--top", "3")
-    said = ok("prepare", run)
-    assert "34 nodes" in said
+    caught = ok("prepare", run)
+    assert "34 nodes" in caught
     assert (run / "engine" / "manifest.json").is_file()
     monkeypatch.setattr("nora.engine.engine.Engine.prepare", None)  # nobody may prepare another
     after = document("rank", run, "--method", "exact", "--top", "3")
@@ -29,9 +29,9 @@ def test_an_engine_is_kept_with_the_run_and_opened_by_rank(run: Path, monkeypatc
 
 
 def test_it_says_where_it_is_and_how_large(run: Path, tmp_path: Path) -> None:
-    told = document("prepare", run, "--out", tmp_path / "engine")
-    assert told["out"] == str(tmp_path / "engine")
-    assert told["bytes"] > 1000
+    reply = document("prepare", run, "--out", tmp_path / "engine")
+    assert reply["out"] == str(tmp_path / "engine")
+    assert reply["bytes"] > 1000
 
 
 def test_nothing_is_replaced_unasked(run: Path) -> None:
@@ -42,8 +42,8 @@ def test_nothing_is_replaced_unasked(run: Path) -> None:
 
 def test_what_would_not_fit_is_refused_by_what_is_allowed(run: Path, monkeypatch) -> None:
     monkeypatch.setattr("nora.questions.prepare.FORECAST_EDGES", 0)
-    told = refused("prepare", run, "--memory", "1KB")
-    assert "1 KB is allowed: free some" in told
+    reply = refused("prepare", run, "--memory", "1KB")
+    assert "1 KB is allowed: free some" in reply
     assert not (run / "engine").exists()
     ok("prepare", run, "--memory", "1GB")
 
@@ -51,8 +51,8 @@ def test_what_would_not_fit_is_refused_by_what_is_allowed(run: Path, monkeypatch
 def test_an_engine_of_another_run_is_refused(run: Path, tmp_path: Path) -> None:
     nora.train("sage", "karate", epochs=2, progress=False).save(tmp_path / "other")
     ok("prepare", tmp_path / "other")
-    told = refused("rank", run, "--engine", tmp_path / "other" / "engine")
-    assert "was prepared for another model" in told
+    reply = refused("rank", run, "--engine", tmp_path / "other" / "engine")
+    assert "was prepared for another model" in reply
     assert "holds no prepared engine" in refused("rank", run, "--engine", tmp_path)
 
 

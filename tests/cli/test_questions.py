@@ -130,8 +130,8 @@ class TestWhatIfMore:
         assert found["total"] == pytest.approx(truth.total, rel=1e-4)
         assert (found["added_edges"], found["changed_features"]) == ([[0, 33]], [2, 7])
         printed = ok("what-if", karate, "--remove", 5, "--add-edge", "0-33", "--set", table)
-        said = "member 1 – member 34, changed features of member 3"
-        assert said in printed
+        caught = "member 1 – member 34, changed features of member 3"
+        assert caught in printed
 
     def test_whole_rows_of_features(self, karate: Path, tmp_path: Path) -> None:
         trained = nora.load_run(karate)

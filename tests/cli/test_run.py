@@ -52,11 +52,11 @@ class TestResults:
     ) -> None:
         out, _ = results
         name, *options = command
-        told = [
+        reply = [
             re.sub(r"[\d.]+ m?s\b", "so long", ok(name, place, *options))
             for place in (out, out / "run")
         ]
-        assert told[0] == told[1]
+        assert reply[0] == reply[1]
 
     def test_the_folder_holds_what_it_says(self, results: tuple[Path, dict]) -> None:
         out, _ = results
@@ -347,7 +347,7 @@ class TestKinds:
         )  # fmt: skip
         assert found["architecture"]["name"] == "rgcn"
         assert found["architecture"]["sizes"] == {"num_relations": 2}
-        assert "edges; gcn and gcnii" in "\n".join(found["notes"])
+        assert "gcn and gcnii" in "\n".join(found["notes"])
         trained = nora.load_run(out / "run")
         assert trained.dataset.edge_type_names == ("knows", "likes")
         truth = nora.influence(trained.model, trained.data, "brute", progress=False)

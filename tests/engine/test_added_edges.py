@@ -15,7 +15,7 @@ from torch_geometric.data import Data, HeteroData
 import hetero_graphs
 import nora
 from edit_batches import batch_of
-from nora.engine.edit_support import why_not
+from nora.engine.edit_support import unsupported_edits
 from nora.engine.effects import Effects
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import pick_backend
@@ -101,10 +101,10 @@ class Two(nn.Module):
         edge_attr: Tensor | None = None,
         edge_type: Tensor | None = None,
     ) -> Tensor:
-        said = {"edge_weight": edge_weight, "edge_attr": edge_attr, "edge_type": edge_type}[
+        caught = {"edge_weight": edge_weight, "edge_attr": edge_attr, "edge_type": edge_type}[
             self.key
         ]
-        return self.second(self.first(x, edge_index, said).relu(), edge_index, said)
+        return self.second(self.first(x, edge_index, caught).relu(), edge_index, caught)
 
 
 def random_graph(seed: int, key: str, loops: bool = False, both_ways: bool = False) -> Data:
@@ -175,14 +175,14 @@ class NothingWrong(dict[str, str]):
         return ""
 
 
-def check(engine: Engine, edits: Edits, told: str = "") -> None:
+def check(engine: Engine, edits: Edits, reason: str = "") -> None:
     """The raw engine, without the comparison that goes before the first answer, is right or refuses."""
     engine.program.compared = NothingWrong()
     done = edits.resolve(engine.problem.data)
-    assert told in why_not(engine, done)
-    if told:
+    assert reason in unsupported_edits(engine, done)
+    if reason:
         return
-    assert why_not(engine, done) == ""
+    assert unsupported_edits(engine, done) == ""
     with engine.problem.evaluating():
         truth = predict_after(engine.problem, engine.before, done)
         found = engine.effect_of(done.to(engine.before.device))
@@ -290,7 +290,7 @@ def test_what_edges_say_is_not_read_off_once_where_it_picks_edges() -> None:
                 (*new_edges(data, "edge_weight", random.Random(0))[0][:2], {"edge_weight": -1.0})
             ]
         ),
-        told="picks",
+        reason="picks",
     )
 
 
@@ -301,7 +301,7 @@ def test_an_edge_of_a_relation_that_nobody_has_takes_a_full_pass() -> None:
     pair = new_edges(data, "edge_type", random.Random(0))[0][:2]
     engine = engine_of(model, data)
     check(engine, Edits(add_edges=[(*pair, {"edge_type": 1})]))
-    check(engine, Edits(add_edges=[(*pair, {"edge_type": 2})]), told="no edge of the added kind")
+    check(engine, Edits(add_edges=[(*pair, {"edge_type": 2})]), reason="no edge of the added kind")
     whole = nora.Session(model, data).what_if(add_edges=[(*pair, {"edge_type": 2})])
     truth = nora.what_if(model, data, add_edges=[(*pair, {"edge_type": 2})], method="brute")
     torch.testing.assert_close(whole.after, truth.after, rtol=0, atol=1e-9)
@@ -320,7 +320,7 @@ def test_edges_that_some_layers_use_otherwise_than_others_take_a_full_pass() -> 
     del data.edge_weight
     engine = engine_of(Forwards().eval(), data)
     pair = new_edges(data, "edge_weight", random.Random(0))[0][:2]
-    check(engine, Edits(add_edges=[pair]), told="otherwise than others")
+    check(engine, Edits(add_edges=[pair]), reason="differently from others")
 
 
 @pytest.mark.parametrize(
@@ -372,9 +372,11 @@ def test_new_edges_of_a_type_are_compared_with_the_definition_before_the_first_a
     )
     other = Edits(add_edges={"writes": [pair]})
     with engine.problem.evaluating():
-        assert why_not(engine, other.resolve(data)) == ""
+        assert unsupported_edits(engine, other.resolve(data)) == ""
         with pytest.warns(RuntimeWarning, match="after a change of new edges .*cites"):
-            assert "differ" in why_not(engine, Edits(add_edges={"cites": [free]}).resolve(data))
+            assert "differ" in unsupported_edits(
+                engine, Edits(add_edges={"cites": [free]}).resolve(data)
+            )
 
 
 def test_a_batch_of_several_edits_that_add_edges_gives_what_each_alone_gives() -> None:
@@ -385,7 +387,7 @@ def test_a_batch_of_several_edits_that_add_edges_gives_what_each_alone_gives() -
     edits = [Edits(add_edges=come[:1]), Edits(remove=9), Edits(features={3: torch.ones(WIDTH)})]
     edits += [Edits(add_edges=come[1:3], features={3: -torch.ones(WIDTH)})]
     batch = batch_of(edits, data)
-    assert why_not(engine, batch) == ""
+    assert unsupported_edits(engine, batch) == ""
     assert bool((engine.cost_of(batch) > 0).all())  # by which chunks are bounded
     seen = 0
     for moves in Effects(engine.problem, engine.before, engine).moves(batch):

@@ -94,9 +94,9 @@ def test_95_percent_are_within_196_standard_errors_and_more_where_tails_are_ligh
 
 def test_calibration_warns_where_estimates_are_not_what_the_tolerance_promises() -> None:
     assert compared((0.1 * noise(60)).exp()).disagreement() == ""
-    told = compared((0.5 * noise(60)).exp()).disagreement("edges")
-    assert "further off than the tolerance of 0.1" in told
-    assert "60 edges" in told
+    reply = compared((0.5 * noise(60)).exp()).disagreement("edges")
+    assert "further off than the tolerance of 0.1" in reply
+    assert "60 edges" in reply
 
 
 def test_hubs_and_leaves_are_compared_apart() -> None:

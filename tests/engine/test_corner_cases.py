@@ -17,7 +17,7 @@ from nora.engine.exec.kernels import vectorised
 from nora.engine.ops.aggregate import Attend
 from nora.model import build_problem
 from nora.model.checks import check_model
-from nora.questions.reach import reach_bound
+from nora.questions.frontier import frontier_bound
 
 QUIET = {"progress": False}
 
@@ -159,7 +159,7 @@ def test_the_bound_of_a_certificate_holds_where_nodes_are_isolated() -> None:
     assert problem.by_id
     truth = nora.influence(model, data, "brute", **QUIET).scores
     with problem.evaluating():
-        bound = reach_bound(problem, Engine.prepare(problem, vectorised))
+        bound = frontier_bound(problem, Engine.prepare(problem, vectorised))
     assert bool((truth <= bound + 1e-6).all())
 
 

@@ -56,8 +56,8 @@ def test_a_column_beside_far_larger_ones_keeps_its_digits(name: str, backend: st
     torch.manual_seed(0)
     x = torch.rand(NODES, WIDTH, generator=random) + 0.5
     x[0, 4:] = 1e7  # one node sends far more in the small columns than all others
-    heard = torch.stack([torch.zeros(60, dtype=torch.long), torch.arange(1, 61)])
-    edges = torch.cat([torch.randint(1, NODES, (2, 900), generator=random), heard], dim=1)
+    received = torch.stack([torch.zeros(60, dtype=torch.long), torch.arange(1, 61)])
+    edges = torch.cat([torch.randint(1, NODES, (2, 900), generator=random), received], dim=1)
     data = Data(x=x * SCALE, edge_index=edges)
     model = Levelled(alike(LAYERS[name]()))
     found = nora.influence(model, data, "exact", progress=False, backend=backend)
@@ -75,8 +75,8 @@ def test_huge_messages_that_cancel_leave_nothing_behind_when_they_go_together(na
     x = torch.rand(NODES, WIDTH, generator=random)
     x[0], x[1] = 1e7, -1e7
     both = torch.arange(2).repeat_interleave(50)
-    heard = torch.stack([both, torch.arange(2, 52).repeat(2)])
-    edges = torch.cat([torch.randint(2, NODES, (2, 900), generator=random), heard], dim=1)
+    received = torch.stack([both, torch.arange(2, 52).repeat(2)])
+    edges = torch.cat([torch.randint(2, NODES, (2, 900), generator=random), received], dim=1)
     data = Data(x=x, edge_index=edges)
     model = nn.ModuleList([alike(LAYERS[name]()), nn.Linear(WIDTH, 3)])
 
@@ -114,8 +114,8 @@ def test_a_sum_that_loses_what_was_huge_in_a_column_of_huge_numbers(
     x[few:, 0] = 1e7  # as usual: only a small group has no such numbers
     group = torch.combinations(torch.arange(few)).t()
     rest = torch.randint(few, nodes, (2, 1600))
-    heard = torch.tensor([[50] * 5, [3, 4, 5, 6, 7]])
-    data = Data(x=x, edge_index=torch.cat([group, group.flip(0), rest, heard], dim=1))
+    received = torch.tensor([[50] * 5, [3, 4, 5, 6, 7]])
+    data = Data(x=x, edge_index=torch.cat([group, group.flip(0), rest, received], dim=1))
     model = Read(alike(LAYERS[name]())).eval()
     targets = torch.arange(nodes) < few
     found = nora.influence(model, data, "exact", targets=targets, progress=False, backend=backend)

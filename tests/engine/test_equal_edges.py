@@ -35,7 +35,7 @@ class Model(nn.Module):
         return self.body(self, x, edge_index, weight)
 
 
-def told(m: Any, x: Tensor, e: Tensor, w: Tensor, **options: Any) -> Tensor:
+def coalesced(m: Any, x: Tensor, e: Tensor, w: Tensor, **options: Any) -> Tensor:
     e, w = coalesce(e, w, **options)
     return m.weighed(x, e, w)
 
@@ -74,10 +74,10 @@ def there_and_back(m: Any, x: Tensor, e: Tensor, w: Tensor) -> Tensor:
 
 BODIES: dict[str, Body] = {
     "once": lambda m, x, e, w: m.sage(x, coalesce(e)),
-    "sum": told,
-    "max": lambda m, x, e, w: told(m, x, e, w, reduce="max"),
-    "mul": lambda m, x, e, w: told(m, x, e, w, reduce="mul", num_nodes=x.size(0)),
-    "by column": lambda m, x, e, w: told(m, x, e, w, sort_by_row=False),
+    "sum": coalesced,
+    "max": lambda m, x, e, w: coalesced(m, x, e, w, reduce="max"),
+    "mul": lambda m, x, e, w: coalesced(m, x, e, w, reduce="mul", num_nodes=x.size(0)),
+    "by column": lambda m, x, e, w: coalesced(m, x, e, w, sort_by_row=False),
     "several": several,
     "from hidden rows": from_hidden,
     "undirected": lambda m, x, e, w: m.sage(x, to_undirected(e)),
@@ -159,13 +159,13 @@ def test_entries_that_torch_has_put_in_order_are_not_taken_for_those_before(grap
         return m.weighed(x, a.indices(), a.values().abs())
 
     model, data = question(body, graph)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = nora.influence(
             model, data, "exact", forward=call, backend="vectorised", progress=False
         )
-    assert ("put in order" in found.details.get("fallback", "")) == (graph != "undirected")
-    assert bool(said) == (graph != "undirected")
+    assert ("sorted" in found.details.get("fallback", "")) == (graph != "undirected")
+    assert bool(caught) == (graph != "undirected")
     torch.testing.assert_close(found.scores, by_hand(model, data), rtol=1e-9, atol=1e-9)
 
 

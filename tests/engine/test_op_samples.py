@@ -189,7 +189,7 @@ def test_entries_picked_by_their_values_are_refused_where_all_nodes_share_them()
         return x + mean[mean > mean.median()].sum()
 
     torch.manual_seed(0)
-    with pytest.raises(UnsupportedError, match=r"picks by a mask that depends.*values"):
+    with pytest.raises(UnsupportedError, match=r"by a mask that depends.*values"):
         lowered(_on_rows(picked, torch.randn(6, 5).double()))
 
 

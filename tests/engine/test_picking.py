@@ -44,8 +44,8 @@ def _loops_selected(m: Any, h: Tensor, e: Tensor) -> Tensor:
 
 def _masked_edges(m: Any, h: Tensor, e: Tensor) -> Tensor:
     source, target = e
-    heard = h[source, 0] > h[target, 0]
-    return h + torch.zeros_like(h).index_add(0, target[heard], h[source[heard]])
+    received = h[source, 0] > h[target, 0]
+    return h + torch.zeros_like(h).index_add(0, target[received], h[source[received]])
 
 
 def _table(m: Any, h: Tensor, e: Tensor) -> Tensor:

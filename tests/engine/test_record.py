@@ -28,8 +28,8 @@ class Recurrent(nn.Module):
         self.cells, self.out = nn.GRU(6, 6, batch_first=True), nn.Linear(6, 3)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        said = torch.stack([x, self.conv(x, edge_index)], dim=1)
-        return self.out(self.cells(said)[0][:, -1])
+        caught = torch.stack([x, self.conv(x, edge_index)], dim=1)
+        return self.out(self.cells(caught)[0][:, -1])
 
 
 class Turned(nn.Module):

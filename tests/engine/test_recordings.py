@@ -55,7 +55,7 @@ def test_a_few_nodes_that_are_equally_many_on_all_samples_are_not_taken_for_a_nu
 def test_equally_many_edges_are_alike_where_they_go_together(same: bool) -> None:
     edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
     others = edges.flip(0, 1) if same else torch.tensor([[0, 0, 2], [1, 2, 0]])
-    assert Space("edges", (3,), edges, 3).equally_lost(Space("others", (3,), others, 3)) is same
+    assert Space("edges", (3,), edges, 3).removed_equally(Space("others", (3,), others, 3)) is same
 
 
 class Fickle(nn.Module):

@@ -84,7 +84,7 @@ def kind(request, monkeypatch):
     monkeypatch.setattr(lowerings, "LOWERINGS", dict(lowerings.LOWERINGS))
 
     @nora.rule(HeardConv)
-    def heard(plan, conv, x, edge_index):
+    def lowering(plan, conv, x, edge_index):
         plan.ops.append(request.param(edge_index, x))
         return plan.ops[-1].output
 

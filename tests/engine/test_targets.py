@@ -14,9 +14,9 @@ class Ratio(nn.Module):
     """What a node hears from its neighbours, over how many they are: no number where it has none."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        heard = torch.zeros_like(x).index_add(0, edge_index[1], x[edge_index[0]])
+        received = torch.zeros_like(x).index_add(0, edge_index[1], x[edge_index[0]])
         ones = torch.ones_like(edge_index[0], dtype=x.dtype)
-        return heard / torch.zeros_like(x[:, 0]).index_add(0, edge_index[1], ones).unsqueeze(1)
+        return received / torch.zeros_like(x[:, 0]).index_add(0, edge_index[1], ones).unsqueeze(1)
 
 
 @pytest.mark.parametrize("backend", ["vectorised", "compiled"])

@@ -43,29 +43,29 @@ print(json.dumps({
 
 
 @pytest.fixture(scope="module")
-def told() -> dict:
+def reply() -> dict:
     """What a process without numba says."""
     ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-def test_the_numbers_are_those_of_the_definition(told):
-    assert told["backend"] == "vectorised"
-    assert told["largest"] > 0.01
-    assert told["difference"] < 1e-5
+def test_the_numbers_are_those_of_the_definition(reply):
+    assert reply["backend"] == "vectorised"
+    assert reply["largest"] > 0.01
+    assert reply["difference"] < 1e-5
 
 
-def test_what_is_lost_is_said_once_and_how_to_have_it(told):
-    (warning,) = told["warnings"]
+def test_what_is_lost_is_said_once_and_how_to_have_it(reply):
+    (warning,) = reply["warnings"]
     assert "numba" in warning
     assert "two to five times as long" in warning
     assert "pip install numba" in warning
 
 
-def test_asking_for_the_compiled_loops_is_refused_with_what_to_do(told):
-    assert "backend='vectorised'" in told["refusal"]
-    assert "pip install numba" in told["refusal"]
+def test_asking_for_the_compiled_loops_is_refused_with_what_to_do(reply):
+    assert "backend='vectorised'" in reply["refusal"]
+    assert "pip install numba" in reply["refusal"]
 
 
 def test_the_command_line_refuses_in_one_line(monkeypatch, tmp_path):

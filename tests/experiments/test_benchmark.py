@@ -55,8 +55,8 @@ def test_scores_are_compared_as_the_tables_do(lab: Lab, written: Path) -> None:
     cauchy = [found.scores for found in lab.all_scores(CELL, "cauchy")]
     (row,) = benchmark.compare({"karate-gcn-node": cauchy}).to_dict("records")
     found = per_model(lab, ("cauchy",)).query("task == 'node'")["pearson"]
-    told = f"{found.mean():.3f} ({found.min():.3f} to {found.max():.3f})"
-    assert (row["cell"], row["models"], row["pearson"]) == ("karate-gcn-node", 2, told)
+    reply = f"{found.mean():.3f} ({found.min():.3f} to {found.max():.3f})"
+    assert (row["cell"], row["models"], row["pearson"]) == ("karate-gcn-node", 2, reply)
     unseen = ~benchmark.labelled(CELL).numpy()
     means = [lab.mean_scores(CELL, name).double().numpy()[unseen] for name in ("cauchy", TRUTH)]
     assert row["pearson of averages"] == pytest.approx(np.corrcoef(*means)[0, 1], abs=1e-6)

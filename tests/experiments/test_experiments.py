@@ -89,9 +89,9 @@ class TestRunner:
         assert "hidden sizes cut to 32" in text
 
         forbid(monkeypatch, "train", "influence", "tune_problems")
-        said: list[str] = []
-        reproduce("citation", lab, tmp_path / "two", "nora reproduce citation", said.append)
-        assert len(said) == 1
+        caught: list[str] = []
+        reproduce("citation", lab, tmp_path / "two", "nora reproduce citation", caught.append)
+        assert len(caught) == 1
         for name in ("citation.json", "citation.md"):
             again = (tmp_path / "two" / name).read_bytes()
             assert again == (tmp_path / "one" / name).read_bytes()
@@ -173,14 +173,14 @@ class TestRunner:
         assert about["missing"] == ["karate-sage-node"]
 
     def test_what_is_left_is_told_after_every_step(self, tmp_path: Path) -> None:
-        said: list[str] = []
+        caught: list[str] = []
         small = karate(tmp_path / "cache", models=("gcn", "sage"), cycles=1)
-        reproduce("skew", small, tmp_path / "out", "again", said.append)
-        assert said[0] == "skew: 4 steps, 0 of them done before"
-        assert said[1].startswith("[1/4] train karate-gcn-node cycle 0: ")
-        assert "(3 left, at least " in said[1]  # nothing is known of `exact` yet
-        assert "(2 left, about " in said[2]
-        assert "left" not in said[4]
+        reproduce("skew", small, tmp_path / "out", "again", caught.append)
+        assert caught[0] == "skew: 4 steps, 0 of them done before"
+        assert caught[1].startswith("[1/4] train karate-gcn-node cycle 0: ")
+        assert "(3 left, at least " in caught[1]  # nothing is known of `exact` yet
+        assert "(2 left, about " in caught[2]
+        assert "left" not in caught[4]
 
     @pytest.mark.parametrize(
         ("dataset", "name"),

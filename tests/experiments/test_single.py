@@ -45,14 +45,14 @@ def test_every_model_is_compared_with_its_own_truth_on_unseen_nodes(lab: Lab) ->
 def test_tables_tell_mean_and_range_over_models(lab: Lab) -> None:
     found = per_model(lab, ("degree", "cauchy"))
     low, high = sorted(found[found["method"] == "degree"]["pearson"])
-    told = f"{(low + high) / 2:.3f} ({low:.3f} to {high:.3f})"
+    reply = f"{(low + high) / 2:.3f} ({low:.3f} to {high:.3f})"
     expected = expected_table(found).set_index("method")
-    assert expected.loc["degree", "pearson"] == told
+    assert expected.loc["degree", "pearson"] == reply
     assert expected.loc["degree", "median error"] == "–"
     assert expected.loc["cauchy", "median error"] != "–"
     assert expected["models"].tolist() == [2, 2]
     (row,) = cells_table(found).to_dict("records")
-    assert (row["dataset"], row["degree"]) == ("karate", told)
+    assert (row["dataset"], row["degree"]) == ("karate", reply)
 
 
 def test_nodes_without_influence_do_not_count_in_the_median_error() -> None:

@@ -200,8 +200,8 @@ def test_a_body_that_says_it_is_small_but_goes_on_is_refused(client):
 def test_a_malformed_request_gets_one_line_and_no_traceback(client, body):
     status, _, text = client.send("POST", "/api/effect", body)
     assert 400 <= status < 500
-    told = json.loads(text)["error"]
-    assert told and "\n" not in told and "Traceback" not in told
+    reply = json.loads(text)["error"]
+    assert reply and "\n" not in reply and "Traceback" not in reply
 
 
 def test_too_many_edits_are_refused(client):

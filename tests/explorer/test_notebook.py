@@ -66,9 +66,9 @@ def test_a_stream_is_sent_part_by_part_and_ends_with_its_page(run) -> None:
     widget._received(widget, question, [])
     scored = 0
     while scored < run.data.num_nodes:
-        told = sent.get(timeout=30)
-        assert (told["nora"], told["id"]) == ("page", 3)
-        (line,) = [one for one in told["chunk"].splitlines() if one.startswith("data: ")]
+        reply = sent.get(timeout=30)
+        assert (reply["nora"], reply["id"]) == ("page", 3)
+        (line,) = [one for one in reply["chunk"].splitlines() if one.startswith("data: ")]
         scored += len(json.loads(line[6:])["id"])
     assert explorations._streams == 1
     widget._received(widget, {"nora": "page", "id": 3, "abort": True}, [])

@@ -93,9 +93,9 @@ def test_clicks_can_take_nodes_away_and_the_page_shows_the_effect_of_what_if(wat
     flips = true.flips()
     assert len(flips) > 0
     assert turned(page) == names_of(flips, names)
-    said = f"{len(flips)} of 33 nodes would flip to another class"
-    assert said in page.locator("#panel .summary").inner_text()
-    assert said in page.locator("#announcer").inner_text()
+    caught = f"{len(flips)} of 33 nodes would flip to another class"
+    assert caught in page.locator("#panel .summary").inner_text()
+    assert caught in page.locator("#announcer").inner_text()
     assert page.url.endswith("#remove=33")
     click_node(page, 33)  # and puts it back
     page.wait_for_selector("#panel h3:text-is('No edits')")
@@ -550,7 +550,7 @@ def test_nodes_of_several_types_have_shapes_and_edges_of_several_types_come(brow
         assert f"of {data['paper'].num_nodes} nodes" in page.locator("#announcer").inner_text()
         choose(page, "paper 1")
         page.locator("#connect summary").click()
-        page.get_by_label("Kind of edge").select_option(label="cites")
+        page.get_by_label("Edge type").select_option(label="cites")
         field = page.get_by_role("combobox", name="From paper 1 to")
         cited = data["paper", "cites", "paper"].edge_index
         free = next(k for k in range(2, 20) if k not in set(cited[1][cited[0] == 1].tolist()))

@@ -28,16 +28,16 @@ def remove(*nodes: int) -> list[dict]:
 
 def test_the_effect_of_nodes_is_that_of_what_if(client, run):
     for nodes in ([0], [33], [0, 33], [5, 6, 7, 8]):
-        told = client.ask("/api/effect", {"edits": remove(*nodes)})
+        reply = client.ask("/api/effect", {"edits": remove(*nodes)})
         true = nora.what_if(run.model, run.data, nodes)
-        assert told["total"] == pytest.approx(true.total, rel=1e-6)
+        assert reply["total"] == pytest.approx(true.total, rel=1e-6)
         flips = true.flips()
-        assert told["flips"] == len(flips)
-        assert sorted(told["node"][: len(flips)]) == sorted(flips["node"])
-        for at, node in enumerate(told["node"][: len(flips)]):
+        assert reply["flips"] == len(flips)
+        assert sorted(reply["node"][: len(flips)]) == sorted(flips["node"])
+        for at, node in enumerate(reply["node"][: len(flips)]):
             row = flips[flips["node"] == node].iloc[0]
-            assert (told["from"][at], told["to"][at]) == (row["from_class"], row["to_class"])
-        assert told["change"] == pytest.approx(true.change[told["node"]].tolist(), abs=1e-5)
+            assert (reply["from"][at], reply["to"][at]) == (row["from_class"], row["to_class"])
+        assert reply["change"] == pytest.approx(true.change[reply["node"]].tolist(), abs=1e-5)
 
 
 def test_edges_that_go_and_come_and_features_count(client, run):
@@ -57,9 +57,9 @@ def test_edges_that_go_and_come_and_features_count(client, run):
         add_edges=[(16, 33)],
         features={3: row},
     )
-    told = client.ask("/api/effect", {"edits": edits})
-    assert told["total"] == pytest.approx(true.total, rel=1e-5)
-    assert told["flips"] == len(true.flips())
+    reply = client.ask("/api/effect", {"edits": edits})
+    assert reply["total"] == pytest.approx(true.total, rel=1e-5)
+    assert reply["flips"] == len(true.flips())
 
 
 def test_the_order_of_edits_does_not_matter_and_is_kept_once(client, explorer):
@@ -70,24 +70,24 @@ def test_the_order_of_edits_does_not_matter_and_is_kept_once(client, explorer):
 
 
 def test_no_edits_change_nothing(client):
-    told = client.ask("/api/effect", {"edits": []})
-    assert told["total"] == 0 and told["node"] == []
+    reply = client.ask("/api/effect", {"edits": []})
+    assert reply["total"] == 0 and reply["node"] == []
 
 
 def test_each_edit_by_itself_comes_in_the_order_of_the_list(client, run):
-    told = client.ask(
+    reply = client.ask(
         "/api/singles", {"edits": [*remove(33), {"kind": "remove_edge", "edge": [0, 1]}]}
     )
-    assert told[0]["total"] == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
+    assert reply[0]["total"] == pytest.approx(nora.what_if(run.model, run.data, 33).total, rel=1e-6)
     cut = nora.what_if(run.model, run.data, remove_edges=[(0, 1)])
-    assert told[1]["total"] == pytest.approx(cut.total, rel=1e-5)
+    assert reply[1]["total"] == pytest.approx(cut.total, rel=1e-5)
 
 
 def test_an_edit_that_contradicts_the_graph_is_told_in_words(client):
-    status, told = client.refused(
+    status, reply = client.refused(
         "/api/effect", {"edits": [{"kind": "remove_edge", "edge": [0, 9]}]}
     )
-    assert status == 422 and "not in the graph" in told
+    assert status == 422 and "not in the graph" in reply
 
 
 def test_a_later_question_of_the_same_page_wins(client, explorer):
@@ -122,9 +122,9 @@ def test_search_finds_names_and_numbers(client, run):
 
 
 def test_neighbours_come_with_the_ties_among_them(client, run):
-    told = client.ask("/api/neighbours", {"nodes": [16], "others": [0]})
-    assert sorted(told["neighbours"][0]) == [5, 6] and told["more"] == [0]
-    pairs = {tuple(told["edge"][at : at + 2]) for at in range(0, len(told["edge"]), 2)}
+    reply = client.ask("/api/neighbours", {"nodes": [16], "others": [0]})
+    assert sorted(reply["neighbours"][0]) == [5, 6] and reply["more"] == [0]
+    pairs = {tuple(reply["edge"][at : at + 2]) for at in range(0, len(reply["edge"]), 2)}
     assert pairs == {(5, 16), (6, 16), (5, 6), (0, 5), (0, 6)}
     few = client.ask("/api/neighbours", {"nodes": [33], "most": 3})
     assert len(few["neighbours"][0]) == 3 and few["more"] == [14]
@@ -132,23 +132,23 @@ def test_neighbours_come_with_the_ties_among_them(client, run):
 
 def test_why_is_that_of_influencers(client, run):
     true = nora.influencers(run.model, run.data, 8, 12, progress=False)
-    told = client.ask("/api/why?node=8")
-    assert told["node"] == true["node"].tolist()
-    assert told["influence"] == pytest.approx(true["influence"].tolist(), rel=1e-4)
+    reply = client.ask("/api/why?node=8")
+    assert reply["node"] == true["node"].tolist()
+    assert reply["influence"] == pytest.approx(true["influence"].tolist(), rel=1e-4)
 
 
 def test_what_would_flip_a_node_does_flip_it(client, run):
     found = 0
     for node in (2, 8, 19, 33):
-        told = client.ask(f"/api/flip?node={node}")
-        if told["edits"]:
+        reply = client.ask(f"/api/flip?node={node}")
+        if reply["edits"]:
             found += 1
             flips = nora.what_if(
-                run.model, run.data, [one["node"] for one in told["edits"]]
+                run.model, run.data, [one["node"] for one in reply["edits"]]
             ).flips()
             assert node in set(flips["node"])
         else:
-            assert "up to 3 nodes" in told["text"]
+            assert "up to 3 nodes" in reply["text"]
     assert found
 
 
@@ -221,19 +221,19 @@ def test_a_directed_tie_is_cut_in_the_directions_it_has():
     with nora.explore(model, data, browser=False) as explorer:
         client = Client(explorer)
         for given, gone in (([0, 1], [(0, 1), (1, 0)]), ([2, 1], [(1, 2)])):
-            told = client.ask("/api/effect", {"edits": [{"kind": "remove_edge", "edge": given}]})
+            reply = client.ask("/api/effect", {"edits": [{"kind": "remove_edge", "edge": given}]})
             true = nora.what_if(model, data, remove_edges=gone)
-            assert told["total"] == pytest.approx(true.total, rel=1e-5)
+            assert reply["total"] == pytest.approx(true.total, rel=1e-5)
 
 
 def test_links_are_explored_too():
     run = nora.train("gcn", "karate", "link", epochs=5, progress=False)
     with nora.explore(run.model, run.data, run.task, browser=False) as explorer:
         client = Client(explorer)
-        told = client.ask("/api/effect", {"edits": remove(0)})
+        reply = client.ask("/api/effect", {"edits": remove(0)})
         true = nora.what_if(run.model, run.data, 0, run.task)
-        assert told["total"] == pytest.approx(true.total, rel=1e-5)
-        assert told["flips"] == len(true.flips())
+        assert reply["total"] == pytest.approx(true.total, rel=1e-5)
+        assert reply["flips"] == len(true.flips())
 
 
 def test_the_changes_as_csv_are_all_of_them(client, run, tmp_path):
@@ -263,8 +263,8 @@ def test_the_program_prints_the_same_total(run, tmp_path):
     (folder / "again.py").write_bytes(text)
     # In the folder of the run as it is; from elsewhere with that folder.
     for where, more in ((folder, []), (tmp_path, [folder])):
-        said = printed(folder / "again.py", *more, cwd=where)
-        assert float(said.splitlines()[0]) == pytest.approx(total, rel=1e-5)
+        caught = printed(folder / "again.py", *more, cwd=where)
+        assert float(caught.splitlines()[0]) == pytest.approx(total, rel=1e-5)
 
 
 def test_the_program_of_the_demo_runs_as_it_is(run, tmp_path):
@@ -279,8 +279,8 @@ def test_the_program_of_the_demo_runs_as_it_is(run, tmp_path):
         _, _, text = client.send("POST", "/api/export", body)
     assert repr(trained.dataset.node_names[32]) in text.decode()
     (tmp_path / "what_if.py").write_bytes(text)
-    said = printed(tmp_path / "what_if.py")
-    assert float(said.splitlines()[0]) == pytest.approx(total, rel=1e-4)
+    caught = printed(tmp_path / "what_if.py")
+    assert float(caught.splitlines()[0]) == pytest.approx(total, rel=1e-4)
 
 
 def test_the_program_of_a_model_in_no_file_runs_and_is_a_function_of_the_model(
@@ -315,11 +315,11 @@ def test_a_thousand_edits_in_a_row_by_eight_clients_are_all_right_and_leave_noth
         chance = random.Random(seed)
         for _ in range(125):
             nodes = chance.sample(range(34), chance.choice((1, 1, 2)))
-            told = client.ask("/api/effect", {"edits": remove(*nodes), "page": f"page {seed}"})
-            if len(nodes) == 1 and told["total"] != pytest.approx(true[nodes[0]], rel=1e-5):
-                wrong.append((nodes, told["total"]))
+            reply = client.ask("/api/effect", {"edits": remove(*nodes), "page": f"page {seed}"})
+            if len(nodes) == 1 and reply["total"] != pytest.approx(true[nodes[0]], rel=1e-5):
+                wrong.append((nodes, reply["total"]))
             if len(nodes) == 2:
-                pairs[tuple(sorted(nodes))] = told["total"]
+                pairs[tuple(sorted(nodes))] = reply["total"]
 
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
     for thread in threads:
@@ -396,10 +396,10 @@ def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
             ),
         ]
         for edits, asked in given:
-            told = client.ask("/api/effect", {"edits": edits})
+            reply = client.ask("/api/effect", {"edits": edits})
             true = session.what_if(nora.Edits(**asked), method="brute")
-            assert told["total"] == pytest.approx(true.total, rel=1e-4)
-            assert told["flips"] == len(true.flips())
+            assert reply["total"] == pytest.approx(true.total, rel=1e-4)
+            assert reply["flips"] == len(true.flips())
         refused = client.refused("/api/effect", {"edits": [{"kind": "add_edge", "edge": [0, 1]}]})
         assert refused == (422, "no type of edge joins author and author")
         why = client.ask(f"/api/why?node={AUTHORS + 2}")
@@ -413,8 +413,8 @@ def test_nodes_and_edges_of_types_are_explored_as_what_if_tells(tmp_path):
         finished(rankings.get("edges", "change"))
         rows = client.ask("/api/rows", {"of": "edges", "most": 3})
         for edge, influence in zip(rows["edge"], rows["influence"], strict=True):
-            told = client.ask("/api/effect", {"edits": [{"kind": "remove_edge", "edge": edge}]})
-            assert influence == pytest.approx(told["total"], rel=1e-4)
+            reply = client.ask("/api/effect", {"edits": [{"kind": "remove_edge", "edge": edge}]})
+            assert influence == pytest.approx(reply["total"], rel=1e-4)
         _, _, text = client.send("POST", "/api/export", {"kind": "python", "edits": given[-1][0]})
         space: dict = {"__name__": "what_if"}
         exec(compile(text.decode(), "what_if.py", "exec"), space)
@@ -459,10 +459,10 @@ def test_rows_are_filtered_and_refused_where_they_make_no_sense(client, explorer
 
 
 def test_what_a_large_graph_shows_in_front_comes_with_the_effect(client):
-    told = client.ask("/api/effect", {"edits": remove(33), "centres": [16]})
-    around = told["neighbourhood"]
+    reply = client.ask("/api/effect", {"edits": remove(33), "centres": [16]})
+    around = reply["neighbourhood"]
     assert around["nodes"] == [33, 16] and sorted(around["neighbours"][1]) == [5, 6]
-    assert set(around["others"]) <= set(told["node"])
+    assert set(around["others"]) <= set(reply["node"])
     assert client.refused("/api/effect", {"edits": [], "centres": "x"})[0] == 422
     assert client.refused("/api/effect", {"edits": [], "centres": [34]})[0] == 422
 
@@ -531,8 +531,8 @@ def test_only_targets_count_on_the_page_and_in_its_program(run, tmp_path):
         _, _, page = client.send("POST", "/api/export", {"kind": "report", "edits": []})
     assert "Only 3 predictions count." in page.decode()
     (tmp_path / "what_if.py").write_bytes(text)
-    said = printed(tmp_path / "what_if.py", tmp_path / "run")
-    assert float(said.split()[0]) == pytest.approx(true, rel=1e-5)
+    caught = printed(tmp_path / "what_if.py", tmp_path / "run")
+    assert float(caught.split()[0]) == pytest.approx(true, rel=1e-5)
 
 
 def test_closing_while_a_report_is_written_prints_no_traceback(run, monkeypatch, capfd):

@@ -192,9 +192,9 @@ def _fragile(session: Any, truth: Definition, outcome: Outcome, dice: random.Ran
     }
     fragile = {other for _, other in flips}
     outcome.largest = float(bool(fragile))
-    said = set((found.counts > 0).nonzero().flatten().tolist())
-    if said != fragile:
-        outcome.worsen("wrong", f"fragile: {sorted(said)}, truth {sorted(fragile)}")
+    caught_warnings = set((found.counts > 0).nonzero().flatten().tolist())
+    if caught_warnings != fragile:
+        outcome.worsen("wrong", f"fragile: {sorted(caught_warnings)}, truth {sorted(fragile)}")
 
 
 def _edge_influence(session: Any, truth: Definition, outcome: Outcome, dice: random.Random) -> None:

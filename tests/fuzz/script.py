@@ -43,8 +43,8 @@ def script(case: Case) -> str:
     lines += _calls(posed, asked, given)
     body = "\n".join([model, inspect.getsource(grammar.settle), *lines])
     outcome = judge(case)
-    told = f"# seed {case['seed']}, {outcome.category}: {outcome.detail}"
-    return "\n".join([told, *_imports(body), "", body, ""])
+    reply = f"# seed {case['seed']}, {outcome.category}: {outcome.detail}"
+    return "\n".join([reply, *_imports(body), "", body, ""])
 
 
 def _calls(posed: Posed, asked: Case, given: str) -> list[str]:
@@ -58,12 +58,12 @@ def _calls(posed: Posed, asked: Case, given: str) -> list[str]:
         lines.append(lines[0].replace('"exact"', '"brute"').replace(options, ""))
     if asked["effects"]:
         for removed in posed.groups:
-            told = f"nora.what_if(model, data, {removed}, {given})"
-            lines.append(f"print({told}.total)  # {_true(posed, removed)}")
+            reply = f"nora.what_if(model, data, {removed}, {given})"
+            lines.append(f"print({reply}.total)  # {_true(posed, removed)}")
     if asked["top"]:
         k = min(asked["top"], len(posed.everyone))
-        told = f"nora.top(model, data, {k}, {given}budget={asked['budget']}, progress=False)"
-        lines.append(f"print({told}.to_frame())")
+        reply = f"nora.top(model, data, {k}, {given}budget={asked['budget']}, progress=False)"
+        lines.append(f"print({reply}.to_frame())")
         lines.append(f"# {[(node, _true(posed, [node])) for node in posed.everyone]}")
     return lines
 
@@ -89,8 +89,8 @@ def _task(posed: Posed, asked: Case) -> str:
         "distance": ", decoder=lambda z, p: 1 - (z[p[0]] - z[p[1]]).square().sum(-1)",
         "module": f", decoder=Decoder({_width(posed)}).eval()",
     }[asked["decoder"]]
-    told = f", return_type={oracle.return_type!r}{kinds}"
-    return f"nora.LinkPrediction({_literal(oracle.pairs)}{decoder}{told})"
+    reply = f", return_type={oracle.return_type!r}{kinds}"
+    return f"nora.LinkPrediction({_literal(oracle.pairs)}{decoder}{reply})"
 
 
 def _width(posed: Posed) -> int:

@@ -194,7 +194,7 @@ def _task(posed: Posed, name: str) -> Any:
 
 def _guarded(truth: Truth, outcome: Outcome, what: str, ask: Any) -> None:
     """Ask, and put what is raised or warned of into the outcome."""
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as received:
         warnings.simplefilter("always")
         try:
             ask()
@@ -203,7 +203,7 @@ def _guarded(truth: Truth, outcome: Outcome, what: str, ask: Any) -> None:
             return
     if truth.error is not None and not truth.known:
         outcome.worsen("wrong", f"{what}: numbers, but the model raises {_told(truth.error)}")
-    fell = [str(one.message) for one in heard if FALLBACK in str(one.message)]
+    fell = [str(one.message) for one in received if FALLBACK in str(one.message)]
     if fell:
         # Falling back is decided before the first number; a step that fails later is a defect.
         broken = "a step failed" in fell[0]
@@ -217,8 +217,8 @@ def _failure(error: Exception, truth: Truth) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     ours = Path(nora.__file__).parent in Path(frame.filename).parents
     on_purpose = linecache.getline(frame.filename, frame.lineno or 0).strip().startswith("raise")
-    told = len(str(error).split()) > 3
-    refusal = isinstance(error, ValueError | TypeError) and ours and on_purpose and told
+    reply = len(str(error).split()) > 3
+    refusal = isinstance(error, ValueError | TypeError) and ours and on_purpose and reply
     if refusal:
         return "refused" if truth.error is None else "both-fail"
     return "crash"

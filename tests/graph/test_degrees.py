@@ -36,8 +36,8 @@ def test_method_plot_table_and_report_say_the_same(graph: Callable[[], Data]) ->
     assert torch.allclose(torch.as_tensor(drawn.data), shown, rtol=0.12)
     table = dict(nora.to_networkx(data).nodes(data="degree"))
     assert list(table.values()) == expected
-    told = gather(nora.Session(model, data), scores, ReportOptions(effects=0))
-    assert told.degree.tolist() == expected
+    reply = gather(nora.Session(model, data), scores, ReportOptions(effects=0))
+    assert reply.degree.tolist() == expected
 
 
 def test_an_edge_in_and_an_edge_out_are_two() -> None:

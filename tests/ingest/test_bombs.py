@@ -23,16 +23,16 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_each_is_refused_within_ten_seconds(answers: dict[str, Any]) -> None:
-    for name, (said, seconds) in answers["answers"].items():
+    for name, (caught, seconds) in answers["answers"].items():
         assert seconds < 10, name
         if name == "wide.mtx":  # its one entry is read, whatever it claims
-            assert said == ""
+            assert caught == ""
         elif name in ("many rows", "many entries"):
-            assert "are not those of a matrix" in said
+            assert "are not those of a matrix" in caught
         elif name == "empty parts.csv.gz":
-            assert said == "empty parts.csv.gz is empty"
+            assert caught == "empty parts.csv.gz is empty"
         else:
-            assert "would take" in said and "allows 500 MB" in said, (name, said)
+            assert "would take" in caught and "allows 500 MB" in caught, (name, caught)
 
 
 def test_memory_stays_within_what_is_allowed(answers: dict[str, Any]) -> None:

@@ -100,9 +100,9 @@ def test_a_list_gives_the_same_features_as_a_wide_table(graph: dict[str, Path]) 
 
 
 def test_reading_tells_how_many_bytes_it_has_read(graph: dict[str, Path]) -> None:
-    told: list[int] = []
-    read_graph(graph["edges"], graph["wide"], advance=told.append)
-    assert sum(told) == graph["edges"].stat().st_size + graph["wide"].stat().st_size
+    reply: list[int] = []
+    read_graph(graph["edges"], graph["wide"], advance=reply.append)
+    assert sum(reply) == graph["edges"].stat().st_size + graph["wide"].stat().st_size
 
 
 @pytest.mark.parametrize("form", ["wide", "list"])
@@ -172,8 +172,8 @@ def test_what_a_processed_file_holds_is_used_or_told(tmp_path: Path) -> None:
     torch.save(stored, tmp_path / "data.pt")
     found = read_graph(tmp_path, directed=True)
     assert found.dataset.data.edge_weight.tolist() == [0.5, 2.0, 1.0]
-    told = "not used: edge_attr, y (y is not"
-    assert told in "\n".join(found.notes)
+    reply = "not used: edge_attr, y (y is not"
+    assert reply in "\n".join(found.notes)
     torch.save(stored | {"edge_weight": torch.ones(3, 2)}, tmp_path / "data.pt")
     with pytest.raises(ValueError, match=r"edge_weight is \[3, 2\], expected one number"):
         read_graph(tmp_path)

@@ -102,8 +102,8 @@ def test_edges_without_weights_are_those_with_weights_one(
     if typed:
         assert plain.kind is not None
         assert np.array_equal(plain.kind, weighted.kind)
-    told = [note.replace(", their weights added", "") for note in others]
-    assert notes == [note for note in told if "both directions" not in note]
+    reply = [note.replace(", their weights added", "") for note in others]
+    assert notes == [note for note in reply if "both directions" not in note]
 
 
 def _edges(columns: dict[str, np.ndarray], directed: bool) -> tuple[EdgeList, list[str]]:

@@ -139,8 +139,8 @@ def test_without_openpyxl_the_extra_is_named(
 ) -> None:
     path = written(tmp_path / "e.xlsx", EDGES)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    told = refused("run", "--edges", path, "--out", tmp_path / "o")
-    assert "pip install 'nora-influence[excel]'" in told
+    reply = refused("run", "--edges", path, "--out", tmp_path / "o")
+    assert "pip install 'nora-influence[excel]'" in reply
 
 
 def test_other_spreadsheets_are_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def test_a_model_that_cannot_be_followed_keeps_the_budget_by_an_estimate(problem
     with pytest.warns(UserWarning, match=r"brute force would take \d+"):
         choice = auto(odd, Prepared(), budget=1)
     assert choice.method == "nora"
-    assert "cannot follow this model" in choice.reason
+    assert "not support this model" in choice.reason
 
 
 @pytest.mark.parametrize("parameters", [True, False])
@@ -242,8 +242,8 @@ def test_what_nothing_can_estimate_is_refused_with_the_price_and_with_what_fits(
         del model.scale
         model.scale = 1.0  # type: ignore[assignment]
     odd = check_model(build_problem(model, problem.data))
-    told = r"fits the budget.*\(nodes=…, about \d+ fit\)"
-    with pytest.raises(ValueError, match=told):
+    reply = r"fits the budget.*\(nodes=…, about \d+ fit\)"
+    with pytest.raises(ValueError, match=reply):
         auto(odd, Prepared(), budget=1)
 
 
@@ -285,7 +285,7 @@ def test_a_checkpoint_goes_on_with_the_method_it_was_begun_with(tmp_path: Path) 
     begun = nora.influence(model, data, "exact", tolerance=0.5, nodes=[0, 1], **ask)
     resumed = nora.influence(model, data, **ask)
     assert resumed.options["tolerance"] == 0.5
-    assert resumed.details["auto"]["reason"] == "the checkpoint was begun with it"
+    assert resumed.details["auto"]["reason"].startswith("the checkpoint")
     assert torch.equal(resumed.scores[:2], begun.scores[:2])
 
 

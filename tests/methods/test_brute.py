@@ -86,16 +86,16 @@ PAIRS = [(0, 1), (1, 3), (0, 2), (2, 3)]
 def plain_logits(gone: set[int]) -> dict[int, list[float]]:
     """One GCN layer on the paw without `gone`, in loops: D^-1/2 (A + I) D^-1/2 X Wᵀ + b."""
     alive = [node for node in range(4) if node not in gone]
-    heard = {node: [node] for node in alive}
+    received = {node: [node] for node in alive}
     for i, j in PAW:
-        if i in heard and j in heard:
-            heard[i].append(j)
-            heard[j].append(i)
+        if i in received and j in received:
+            received[i].append(j)
+            received[j].append(i)
     out = {}
     for i in alive:
         total = [0.0, 0.0]
-        for j in heard[i]:
-            scale = 1 / math.sqrt(len(heard[i]) * len(heard[j]))
+        for j in received[i]:
+            scale = 1 / math.sqrt(len(received[i]) * len(received[j]))
             for c in range(2):
                 total[c] += scale * sum(WEIGHT[c][f] * X[j][f] for f in range(2))
         out[i] = [total[c] + BIAS[c] for c in range(2)]

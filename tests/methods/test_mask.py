@@ -56,8 +56,8 @@ def plain_mask(
         tried.append((change.item(), m, slope.abs().max()))
         m = (m - lr / tried[0][2] * slope).clamp(0, 1)
     best = max(tried, key=lambda one: one[0])[1]
-    heard = [bool(((source == node) & (target != node)).any()) for node in range(data.num_nodes)]
-    return torch.where(torch.tensor(heard), 1 - best, torch.zeros_like(best))
+    received = [bool(((source == node) & (target != node)).any()) for node in range(data.num_nodes)]
+    return torch.where(torch.tensor(received), 1 - best, torch.zeros_like(best))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in GRAPHS if kind != "weighted"])
@@ -103,8 +103,8 @@ class Sum(nn.Module):
         self.sum = SimpleConv(aggr="sum")
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        heard = self.sum(x, edge_index)
-        return torch.cat([torch.zeros_like(heard), heard - 1], dim=1)
+        received = self.sum(x, edge_index)
+        return torch.cat([torch.zeros_like(received), received - 1], dim=1)
 
 
 def hub() -> Data:

@@ -114,14 +114,14 @@ def plain_nora(
     topology = [0.0] * n
     for r, i in edges:
         if into[i] == 1:
-            heard = 1.0
+            received = 1.0
         else:
-            heard = k1 * (1 / math.sqrt(into[i] - 1) - 1 / math.sqrt(into[i]))
-            heard += (1 - k1) * (1 / (into[i] - 1) - 1 / into[i])
+            received = k1 * (1 / math.sqrt(into[i] - 1) - 1 / math.sqrt(into[i]))
+            received += (1 - k1) * (1 / (into[i] - 1) - 1 / into[i])
         for j, to in edges:
             if to == i:
                 d = max(into[j], 1)
-                topology[r] += heard * (k2 / math.sqrt(d) + k2_prime / d + (1 - k2 - k2_prime))
+                topology[r] += received * (k2 / math.sqrt(d) + k2_prime / d + (1 - k2 - k2_prime))
 
     scale = sum(gradient_part) / sum(topology)
     return [g + k3_prime * scale * t for g, t in zip(gradient_part, topology, strict=True)]

@@ -73,14 +73,14 @@ def test_the_truth_of_nodes_not_labelled_changes_nothing(method: str) -> None:
     rest = rest_of(truth, known)
     garbage = torch.where(rest, torch.rand(len(truth)) * 1e6, truth)
     hidden = Influence(torch.where(rest, torch.nan, truth), "exact")
-    told = {"epochs": 5}
-    first = predicted(method, data, (known, truth[known]), **told).scores
-    assert torch.equal(predicted(method, data, (known, garbage[known]), **told).scores, first)
-    assert torch.equal(predicted(method, data, hidden, **told).scores, first)
+    reply = {"epochs": 5}
+    first = predicted(method, data, (known, truth[known]), **reply).scores
+    assert torch.equal(predicted(method, data, (known, garbage[known]), **reply).scores, first)
+    assert torch.equal(predicted(method, data, hidden, **reply).scores, first)
     backwards = (known.flip(0), truth[known].flip(0))
-    assert torch.equal(predicted(method, data, backwards, **told).scores, first)
+    assert torch.equal(predicted(method, data, backwards, **reply).scores, first)
     more = {**dict(zip(known.tolist(), truth[known].tolist(), strict=True)), int(known[0]): 9.0}
-    assert not torch.equal(predicted(method, data, more, **told).scores, first)
+    assert not torch.equal(predicted(method, data, more, **reply).scores, first)
 
 
 @both_methods
@@ -159,8 +159,8 @@ def test_scores_are_not_negative_and_zero_where_nobody_hears(method: str, kind: 
     assert torch.isfinite(scores).all()
     assert (scores >= 0).all()
     source, target = data.edge_index
-    heard = set(source[source != target].tolist())
-    unheard = [node for node in range(data.num_nodes) if node not in heard]
+    received = set(source[source != target].tolist())
+    unheard = [node for node in range(data.num_nodes) if node not in received]
     assert scores[unheard].tolist() == [0] * len(unheard)
 
 
@@ -211,9 +211,9 @@ def test_predict_n_divides_messages_among_those_who_hear_them(kind: str) -> None
     raw = untrained(1, looped, weight).squeeze(1)
     expected = (raw * values.std(correction=0) + values.mean()).clamp(min=0)
     scores = predicted("predict-n", data, LABELS, **STILL).scores
-    heard = data.edge_index[0].unique()
-    torch.testing.assert_close(scores[heard], expected[heard], rtol=1e-9, atol=1e-12)
-    assert (scores[heard] > 0).all()
+    received = data.edge_index[0].unique()
+    torch.testing.assert_close(scores[received], expected[received], rtol=1e-9, atol=1e-12)
+    assert (scores[received] > 0).all()
 
 
 @both_methods

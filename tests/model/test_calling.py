@@ -51,7 +51,7 @@ class Direct(Convs):
         return self.scores(self.rows(x, edge_index), edge_label_index)
 
 
-def told(data: Data, pairs: Tensor) -> Tensor:
+def with_all_arguments(data: Data, pairs: Tensor) -> Tensor:
     """The same, with everything said."""
     model = Convs()
     return nora.influence(
@@ -70,7 +70,7 @@ def test_encode_and_decode_are_found(build: Any) -> None:
     pairs = some_pairs(data)
     model = InTwo()
     found = nora.influence(model, data, "brute", LinkPrediction(pairs), progress=False).scores
-    assert torch.allclose(found, told(data, pairs))
+    assert torch.allclose(found, with_all_arguments(data, pairs))
     effect = nora.what_if(model, data, 1, LinkPrediction(pairs), method="brute")
     assert effect.total == pytest.approx(float(found[1]))
 
@@ -82,7 +82,7 @@ def test_a_model_that_scores_pairs_itself_is_asked_with_those_that_survive() -> 
     assert problem.direct
     assert torch.allclose(problem.predict(), problem.items(data, problem.task))
     found = nora.influence(Direct(), data, "brute", LinkPrediction(pairs), progress=False).scores
-    assert torch.allclose(found, told(data, pairs))
+    assert torch.allclose(found, with_all_arguments(data, pairs))
     few = nora.influence(
         Direct(), data, "brute", LinkPrediction(pairs), targets=[0, 2], progress=False
     )
@@ -130,7 +130,7 @@ def test_a_decoder_that_was_said_is_used_and_not_the_models_own() -> None:
     pairs = some_pairs(data)
     task = LinkPrediction(pairs, lambda z, p: -z[p[0], 0] - z[p[1], 0], "raw")
     found = nora.influence(InTwo(), data, "brute", task, progress=False).scores
-    assert not torch.allclose(found, told(data, pairs))
+    assert not torch.allclose(found, with_all_arguments(data, pairs))
 
 
 def test_a_decode_that_gives_probabilities_has_to_be_told() -> None:
@@ -144,7 +144,7 @@ def test_a_decode_that_gives_probabilities_has_to_be_told() -> None:
         nora.influence(Probable(), data, "brute", LinkPrediction(pairs), progress=False)
     task = LinkPrediction(pairs, return_type="probs")
     found = nora.influence(Probable(), data, "brute", task, progress=False).scores
-    assert torch.allclose(found, told(data, pairs))
+    assert torch.allclose(found, with_all_arguments(data, pairs))
 
 
 class Sage(nn.Module):

@@ -274,14 +274,14 @@ print(*fingerprinted.digests())
 
 
 def test_another_process_with_other_hashes_finds_the_same() -> None:
-    said = subprocess.run(
+    caught = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", ELSEWHERE, Path(__file__).parents[1]],
         env={**os.environ, "PYTHONHASHSEED": "7"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout.split() == digests()
+    assert caught.stdout.split() == digests()
 
 
 # Values of any kind

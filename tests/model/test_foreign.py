@@ -196,7 +196,7 @@ def test_a_list_of_pairs_in_data_keeps_its_ids() -> None:
     def forward(model: Any, data: Data) -> Tensor:
         return model(data.x, torch.tensor(data.pairs).t())
 
-    with pytest.warns(RuntimeWarning, match="knows nodes by their numbers.*isolated"):
+    with pytest.warns(RuntimeWarning, match="uses node ids.*isolated"):
         found = nora.influence(Layer().double(), data, "brute", forward=forward, progress=False)
     true = nora.influence(Layer().double(), GRAPH, "brute", progress=False)
     torch.testing.assert_close(found.scores, true.scores, rtol=1e-9, atol=1e-12)
@@ -353,7 +353,7 @@ def _of_types(how: str, **options: Any) -> Any:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_node_ids_of_one_type_in_the_code_stay_with_their_nodes(method: str) -> None:
-    with pytest.warns(RuntimeWarning, match="knows nodes by their numbers.*isolated"):
+    with pytest.warns(RuntimeWarning, match="uses node ids.*isolated"):
         found = _of_types("by id", method=method)
     true = _of_types("by feature", method="brute")
     torch.testing.assert_close(found.scores, true.scores, rtol=1e-9, atol=1e-12)
@@ -408,7 +408,7 @@ def _of_pairs(how: str, **options: Any) -> Any:
 def test_node_ids_in_the_code_of_a_model_that_scores_pairs_stay_with_their_nodes(
     method: str,
 ) -> None:
-    with pytest.warns(RuntimeWarning, match="knows nodes by their numbers.*isolated"):
+    with pytest.warns(RuntimeWarning, match="uses node ids.*isolated"):
         found = _of_pairs("by id", method=method)
     true = _of_pairs("by feature", method="brute")
     torch.testing.assert_close(found.scores, true.scores, rtol=1e-9, atol=1e-12)

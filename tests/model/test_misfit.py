@@ -78,7 +78,7 @@ class Scorer(Encoder):
 
 
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "reply"),
     [
         (Weighted(), "has no edge_weight.*set data.edge_weight"),
         (Other(), "needs temperature; data.*: pass forward=lambda"),
@@ -97,8 +97,8 @@ class Scorer(Encoder):
         (Plain().double(), "model's weights.*torch.float64: use x.to"),
     ],
 )
-def test_the_error_names_the_cause_and_does_not_ask_about_features(model, told):
-    with pytest.raises(ValueError, match=told) as caught:
+def test_the_error_names_the_cause_and_does_not_ask_about_features(model, reply):
+    with pytest.raises(ValueError, match=reply) as caught:
         nora.influence(model, star(), progress=False)
     assert "that many features" not in str(caught.value)
 

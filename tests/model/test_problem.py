@@ -200,10 +200,10 @@ def test_a_model_with_other_arguments_is_refused_until_told_how_to_call_it() -> 
     with pytest.raises(ValueError, match=r"pass forward=lambda model, data"):
         nora.influence(Other(), data, "brute")
     expected = nora.influence(network(), data, "brute", progress=False).scores
-    told = nora.influence(
+    reply = nora.influence(
         Other(), data, "brute", forward=lambda model, data: model(data), progress=False
     ).scores
-    assert torch.equal(told, expected)
+    assert torch.equal(reply, expected)
 
 
 def test_a_model_that_returns_several_things_is_refused() -> None:

@@ -193,9 +193,11 @@ class TestWhatTheModelReturns:
         data, model = double(bridge()), network()
         with pytest.raises(ValueError, match=r"the decoder returns numbers between .*'probs'"):
             nora.what_if(model, data, 5, LinkPrediction(pairs, decoder))
-        told = nora.what_if(model, data, 5, LinkPrediction(pairs, decoder, "probs"), method="brute")
+        reply = nora.what_if(
+            model, data, 5, LinkPrediction(pairs, decoder, "probs"), method="brute"
+        )
         raw = nora.what_if(model, data, 5, LinkPrediction(pairs), method="brute")
-        assert told.total == pytest.approx(raw.total)
+        assert reply.total == pytest.approx(raw.total)
         nora.what_if(model, data, 5, LinkPrediction(pairs, decoder, "raw"), method="brute")
 
 

@@ -39,15 +39,15 @@ def conv(heads: int = 2, width: int = 4) -> DrGATConv:
 def by_hand(layer: DrGATConv, data: Data) -> Tensor:
     """The layer's formula, edge by edge."""
     n = data.num_nodes
-    heard: list[list[int]] = [[k] for k in range(n)]
+    received: list[list[int]] = [[k] for k in range(n)]
     for j, k in data.edge_index.t().tolist():
         if j != k:
-            heard[k].append(j)
-    degree = torch.tensor([len(senders) for senders in heard]).double()
+            received[k].append(j)
+    degree = torch.tensor([len(senders) for senders in received]).double()
     mapped = (data.x @ layer.lin.weight.t()).view(n, layer.heads, layer.out_channels)
     y = mapped * degree.view(-1, 1, 1) ** -0.5
     rows = []
-    for k, senders in enumerate(heard):
+    for k, senders in enumerate(received):
         score = torch.stack([(y[j] * layer.att[0]).sum(-1) for j in senders])
         alpha = torch.where(score > 0, score, 0.2 * score).softmax(0)
         total = sum(alpha[at].unsqueeze(-1) * y[j] for at, j in enumerate(senders))

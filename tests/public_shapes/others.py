@@ -119,8 +119,8 @@ class ByBranches(Ends):
         if deg.max() > 5:
             deg = deg.clamp(max=50)
         x = self.first(x).relu()
-        heard = scatter(x[edge_index[0]], edge_index[1], 0, x.size(0), reduce="sum")
-        return self.last(heard / (deg + 1).unsqueeze(1) + x)
+        received = scatter(x[edge_index[0]], edge_index[1], 0, x.size(0), reduce="sum")
+        return self.last(received / (deg + 1).unsqueeze(1) + x)
 
 
 @shape

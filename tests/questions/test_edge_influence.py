@@ -278,7 +278,7 @@ def test_auto_is_exact_where_that_fits_and_an_estimate_where_it_does_not(
     assert some.details["auto"]["expected_pearson"] > 0.95
     assert some.compare(truth)["pearson"] > 0.95
     again = session.edge_influence(method="auto", checkpoint=tmp_path / "kept", progress=False)
-    assert again.details["auto"]["reason"] == "the checkpoint was begun with it"
+    assert again.details["auto"]["reason"].startswith("the checkpoint")
     torch.testing.assert_close(again.scores, some.scores)
 
 

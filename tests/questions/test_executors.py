@@ -182,7 +182,7 @@ class TestWhatIsRefused:
     def test_a_model_that_has_no_engine(self, pool) -> None:
         data = nora.load_dataset("karate").data
         data.x = torch.randn(34, 3).double()
-        with pytest.raises(ValueError, match="no engine to keep"):
+        with pytest.raises(ValueError, match="no engine to save"):
             nora.influence(Centred(), data, executor=pool, progress=False)
 
     def test_an_engine_that_is_gone(self, pool, run, engine, tmp_path) -> None:
@@ -238,10 +238,10 @@ try:
 except OSError as error:
     print(error.filename, "|", error.strerror)
 """
-        told = printed(code).splitlines()
-        assert len(told) == 2
-        assert str(tmp_path / "parts") in told[0]
-        assert told[1] == f"{tmp_path / 'engine'} | File too large"
+        reply = printed(code).splitlines()
+        assert len(reply) == 2
+        assert str(tmp_path / "parts") in reply[0]
+        assert reply[1] == f"{tmp_path / 'engine'} | File too large"
         assert sorted(path.name for path in tmp_path.iterdir()) == ["parts"]
         assert not list((tmp_path / "parts").glob("part-*"))
 
@@ -361,9 +361,9 @@ def test_what_is_missing_is_told_after_everything_else_is_done(tmp_path) -> None
     data.x = torch.randn(34, 3, generator=torch.Generator().manual_seed(0)).double()
     model = network("gcn")
     asked: dict[str, Any] = {"checkpoint": tmp_path / "parts", "progress": False}
-    with pytest.raises(IncompleteError, match="1 of the nodes are missing") as told:
+    with pytest.raises(IncompleteError, match="1 of the nodes are missing") as reply:
         nora.influence(model, data, executor=Poisoned(), **asked)
-    assert told.value.missing.tolist() == [7]
+    assert reply.value.missing.tolist() == [7]
     assert sorted(read_parts(tmp_path / "parts")["node"]) == [n for n in range(34) if n != 7]
     whole = nora.influence(model, data, "exact", **asked)
     assert torch.allclose(whole.scores, nora.influence(model, data, "brute", progress=False).scores)

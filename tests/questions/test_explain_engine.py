@@ -53,7 +53,7 @@ def test_all_lines_that_block_the_engine_are_named_not_only_the_first():
     _, data = model_of("SignedFrequency")
     found = nora.explain_engine(Blocked().double(), data)
     assert found.followed == "brute"
-    assert any("numbers of nodes" in reason or "ids" in reason for reason in found.reasons)
+    assert any("ids" in reason for reason in found.reasons)
     assert any("mask" in reason for reason in found.reasons)
     assert all("test_explain_engine.py" in reason for reason in found.reasons)
 
@@ -106,6 +106,6 @@ def test_an_answer_with_some_full_passes_is_mixed():
 def test_a_run_is_inspected_from_the_shell(tmp_path):
     nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
     assert "follows the model" in ok("inspect", tmp_path / "run")
-    told = document("inspect", tmp_path / "run")
-    assert told["followed"] == "engine"
-    assert told["layers"] == ["convs.0 (GCNConv)", "convs.1 (GCNConv)"]
+    reply = document("inspect", tmp_path / "run")
+    assert reply["followed"] == "engine"
+    assert reply["layers"] == ["convs.0 (GCNConv)", "convs.1 (GCNConv)"]

@@ -102,8 +102,8 @@ def test_only_what_is_within_reach_is_tried_and_it_is_enough(by: str) -> None:
 def test_the_proof_says_what_was_tried() -> None:
     data, model = double(two_camps()), network(seed=3)
     session = nora.Session(model, data)
-    told = {node: session.flip(node, by="edges", at_most=2, progress=False) for node in range(8)}
-    for found in told.values():
+    reply = {node: session.flip(node, by="edges", at_most=2, progress=False) for node in range(8)}
+    for found in reply.values():
         every = found.candidates * (found.candidates - 1) // 2
         if found.size == 1:
             assert found.proof.startswith(f"Tried: all {found.candidates} single edges. ")

@@ -108,8 +108,8 @@ def test_rows_are_written_back_for_hundreds_of_edits_and_nothing_is_prepared_ane
     for step in range(edits):
         some = mirror.some_edits(chance)
         if step % 5 == 0:
-            told = live.effect_of(some).total
-            assert live.apply(some).total == told
+            reply = live.effect_of(some).total
+            assert live.apply(some).total == reply
         else:
             live.apply(some)
         if step % 25 == 0 or step > edits - 5:
@@ -149,8 +149,8 @@ class Said(torch.nn.Module):
         edge_weight: torch.Tensor | None = None,
         edge_type: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        said = edge_weight if self.key == "edge_weight" else edge_type
-        return self.second(self.first(x, edge_index, said).relu(), edge_index, said)
+        caught = edge_weight if self.key == "edge_weight" else edge_type
+        return self.second(self.first(x, edge_index, caught).relu(), edge_index, caught)
 
 
 @pytest.mark.parametrize("key", ["edge_weight", "edge_type"])
@@ -219,7 +219,7 @@ def test_a_model_that_turns_edges_round_is_kept_by_snapshots() -> None:
     torch.testing.assert_close(live.effect_of(edits).after, truth)
     live.apply(edits)
     torch.testing.assert_close(live.predictions, truth)
-    assert live.how == "snapshots: the model turns edges round, or puts them in another order"
+    assert live.how.startswith("snapshots: ") and "another order" in live.how
 
 
 def test_an_edge_of_a_kind_that_nobody_had_comes_and_goes() -> None:
@@ -235,11 +235,11 @@ def test_an_edge_of_a_kind_that_nobody_had_comes_and_goes() -> None:
         nora.Edits(remove_edges=[(2, 3)], add_edges=[(4, 2, {"edge_type": 1})]),
     ]
     for edits in other:
-        told = live.effect_of(edits).after
+        reply = live.effect_of(edits).after
         live.apply(edits)
         graph = live.data
         truth = model(graph.x, graph.edge_index, None, graph.edge_type).softmax(dim=1).detach()
-        torch.testing.assert_close(told, truth, rtol=0, atol=1e-9)
+        torch.testing.assert_close(reply, truth, rtol=0, atol=1e-9)
         torch.testing.assert_close(live.predictions, truth, rtol=0, atol=1e-9)
     for _ in other:
         live.undo()
@@ -669,11 +669,11 @@ def test_edits_are_undone_across_a_full_pass_and_more_rows() -> None:
         live.undo()
         torch.testing.assert_close(live.predictions, predictions, equal_nan=True, rtol=0, atol=0)
         assert torch.equal(live.data.x, graph.x)
-        said = [
+        caught = [
             sorted(zip(*one.edge_index.tolist(), one.edge_type.tolist(), strict=True))
             for one in (live.data, graph)
         ]
-        assert said[0] == said[1]
+        assert caught[0] == caught[1]
     live.apply(steps[1])
     check()
     torch.set_default_dtype(torch.float)

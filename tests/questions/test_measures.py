@@ -183,11 +183,11 @@ def test_numbers_and_labels() -> None:
     data.y = (torch.randn(8, 3) > 0).long()
     task = nora.NodeClassification(mode="multilabel")
     both_of = nora.influence(model, data, task=task, measure=["accuracy", "flips"], progress=False)
-    told = [torch.sigmoid(rows) > 0.5 for rows in (before[others], after)]
+    reply = [torch.sigmoid(rows) > 0.5 for rows in (before[others], after)]
     truth = data.y[others].bool()
-    gained = ((told[1] == truth).double() - (told[0] == truth).double()).mean(dim=1).sum() / 8
+    gained = ((reply[1] == truth).double() - (reply[0] == truth).double()).mean(dim=1).sum() / 8
     assert both_of[3] == pytest.approx(float(gained))
-    assert both_of.columns["flips"][3] == int((told[0] != told[1]).any(dim=1).sum())
+    assert both_of.columns["flips"][3] == int((reply[0] != reply[1]).any(dim=1).sum())
 
 
 def test_types_have_labels_masks_and_groups_of_their_own() -> None:
@@ -205,8 +205,8 @@ def test_types_have_labels_masks_and_groups_of_their_own() -> None:
     y, mask = data["paper"].y, data["paper"].test_mask
     truth = ((entropy(after, y) - entropy(before, y)) * mask).sum() / 4
     assert found["author", 2] == pytest.approx(float(truth), abs=1e-9)
-    told = effect.measured(["loss:test", "flips"], data, by="y")
-    assert told == pytest.approx(
+    reply = effect.measured(["loss:test", "flips"], data, by="y")
+    assert reply == pytest.approx(
         {"loss:test": found["author", 2], **{k: float(v[2]) for k, v in found.columns.items()}},
         abs=1e-12,
     )
@@ -219,12 +219,12 @@ def test_an_effect_is_measured_alike(kind: str) -> None:
     names = ["change", "flips", "loss", "accuracy", "class:1"]
     found = nora.influence(model, data, measure=names, progress=False)
     effect = nora.what_if(model, data, 2)
-    told = effect.measured(names, data)
-    assert told["change"] == pytest.approx(effect.total, abs=1e-12)
-    assert told["flips"] == len(effect.flips()) == effect.measured("flips")
+    reply = effect.measured(names, data)
+    assert reply["change"] == pytest.approx(effect.total, abs=1e-12)
+    assert reply["flips"] == len(effect.flips()) == effect.measured("flips")
     for name, values in found.columns.items():
-        assert told[name] == pytest.approx(float(values[2]), abs=1e-9)
-    assert effect.measured("class:b", class_names="abc") == pytest.approx(told["class:1"])
+        assert reply[name] == pytest.approx(float(values[2]), abs=1e-9)
+    assert effect.measured("class:b", class_names="abc") == pytest.approx(reply["class:1"])
 
 
 def test_scores_by_measures_are_kept_and_saved(data: Data, tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ REFUSED = [
     ({"by": [1, 2]}, "by has 2 values for 8 nodes"),
     ({"by": "x"}, "must be one value per node"),
     ({"by": [None] * 8}, "all values are unknown"),
-    ({"measure": "flips", "method": "nora"}, "tells the change of predictions only"),
+    ({"measure": "flips", "method": "nora"}, "the change of predictions only"),
     ({"measure": "flips", "method": "exakt"}, "Did you mean 'exact'"),
     ({"measure": "flips", "verifi": 2}, "option 'verifi'. Did you mean 'verify'"),
     ({"measure": "flips", "labels": {0: 1.0}}, "learn from labels"),
@@ -345,18 +345,18 @@ def test_who_and_which_group_by_a_measure(measure: str, data: Data) -> None:
     truth = {
         other: session.what_if(other).measured(measure, data) for other in range(data.num_nodes)
     }
-    told = session.influencers(node, data.num_nodes, measure=measure, progress=False)
+    reply = session.influencers(node, data.num_nodes, measure=measure, progress=False)
     alone = nora.Session(network(), data, targets=[node])
     mine = {
         other: alone.what_if(other).measured(measure, data)
         for other in range(data.num_nodes)
         if other != node
     }
-    found = dict(zip(told["node"], told["influence"], strict=True))
+    found = dict(zip(reply["node"], reply["influence"], strict=True))
     assert set(found) == {other for other, value in mine.items() if value}
     for other, value in found.items():
         assert value == pytest.approx(mine[other], abs=1e-9)
-    sizes = [abs(value) for value in told["influence"]]
+    sizes = [abs(value) for value in reply["influence"]]
     assert sizes == sorted(sizes, reverse=True)
 
     group = session.best_group(2, measure=measure, progress=False)

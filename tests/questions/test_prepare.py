@@ -67,7 +67,7 @@ def test_what_was_kept_gives_the_same_scores(kind: str, tmp_path: Path) -> None:
     try:
         found, here = both(model, data, tmp_path)
     except ValueError as refusal:
-        assert "no engine to keep" in str(refusal)
+        assert "no engine to save" in str(refusal)
         assert kind in FALLS_BACK
         return
     # How rows lie in memory may decide over the last digit.
@@ -172,9 +172,9 @@ run = nora.load_run({str(tmp_path / "run")!r})
 session = nora.Session.open({str(folder)!r}, run.model)
 print(session.influence("exact", nodes=[5, 7], progress=False).scores[[5, 7]].tolist())
 """
-    said = printed(code)
+    caught = printed(code)
     truth = nora.influence(run.model, run.data, "exact", nodes=[5, 7], progress=False)
-    assert json.loads(said) == pytest.approx(truth.scores[[5, 7]].tolist(), rel=1e-6)
+    assert json.loads(caught) == pytest.approx(truth.scores[[5, 7]].tolist(), rel=1e-6)
 
 
 def test_writing_into_an_opened_graph_is_noticed_and_stays_here(engine) -> None:
@@ -215,7 +215,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
 
 
 def test_a_model_that_cannot_be_followed_has_no_engine_to_keep(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no engine to keep"):
+    with pytest.raises(ValueError, match="no engine to save"):
         nora.prepare(Centred(), labelled_camps(), tmp_path / "engine", progress=False)
     assert not list(tmp_path.iterdir())
 
@@ -298,9 +298,9 @@ class TestForecast:
         assert 100 not in ran  # only small graphs
         full = shutil._ntuple_diskusage(1000, 1000, 0)  # type: ignore[attr-defined]
         monkeypatch.setattr("nora.questions.prepare.shutil.disk_usage", lambda _: full)
-        with pytest.raises(OSError, match="on disk") as told:
+        with pytest.raises(OSError, match="on disk") as reply:
             nora.prepare(model, data, tmp_path / "engine", progress=False)
-        assert told.value.filename == str(tmp_path / "engine")
+        assert reply.value.filename == str(tmp_path / "engine")
         assert not list(tmp_path.iterdir())
 
 

@@ -124,7 +124,7 @@ def test_a_plan_of_other_steps_is_refused(engine) -> None:
     kept = json.loads((folder / MANIFEST).read_text())["engine"]
     kept["plan"][0][0] = "SomethingElse"
     rewritten(folder, engine=kept)
-    refused(folder, model, "not those that were kept")
+    refused(folder, model, "differs from the saved one")
     kept["recording"]["sizes"][0]["operations"].pop()
     rewritten(folder, engine=kept)
     refused(folder, model, "does something else")

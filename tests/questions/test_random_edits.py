@@ -68,10 +68,10 @@ class Net(nn.Module):
         edge_weight: Tensor | None = None,
         edge_type: Tensor | None = None,
     ) -> Tensor:
-        said = {"": (), "edge_weight": (edge_weight,), "edge_type": (edge_type,)}[self.key]
+        attributes = {"": (), "edge_weight": (edge_weight,), "edge_type": (edge_type,)}[self.key]
         edges = edge_index.flip(0) if self.turned else edge_index
         for conv, residual in zip(self.convs, self.residual, strict=True):
-            new = conv(x, edges, *said)
+            new = conv(x, edges, *attributes)
             x = (new + x if residual else new).tanh_()
         return self.end(x)
 
@@ -99,8 +99,8 @@ class Hand:
         )
         if self.key:
             kind = torch.long if self.key == "edge_type" else torch.double
-            said = [edge[2][self.key] for edge in self.edges]
-            found[self.key] = torch.tensor(said, dtype=kind)
+            attributes = [edge[2][self.key] for edge in self.edges]
+            found[self.key] = torch.tensor(attributes, dtype=kind)
         return found
 
     def predictions(self, model: nn.Module, count: int) -> Tensor:
@@ -110,7 +110,7 @@ class Hand:
         found[sorted(self.rows)] = out.softmax(dim=1)
         return found
 
-    def said(self, chance: random.Random) -> dict:
+    def attributes(self, chance: random.Random) -> dict:
         value = chance.randrange(3) if self.key == "edge_type" else chance.random() + 0.1
         return {self.key: value} if self.key else {}
 
@@ -127,23 +127,25 @@ class Hand:
         for _ in range(chance.randrange(4)):
             a, b = chance.choice(ids), chance.choice(ids)
             if not {(a, b), (b, a)} & {*there, *come}:
-                come[a, b] = self.said(chance)
+                come[a, b] = self.attributes(chance)
         if lost and self.key and not set(lost[0]) & set(gone):
-            come[lost[0]] = self.said(chance)  # other values
+            come[lost[0]] = self.attributes(chance)  # other values
         features = {chance.choice(left): torch.randn(WIDTH)}
         edits = nora.Edits(
             remove=gone,
             remove_edges=lost,
-            add_edges=[(*pair, said) if said else pair for pair, said in come.items()],
+            add_edges=[
+                (*pair, attributes) if attributes else pair for pair, attributes in come.items()
+            ],
             add_nodes=torch.stack(rows) if rows else None,
             features=features,
         )
         without = {*lost, *((b, a) for a, b in lost if self.undirected)}
         edges = [edge for edge in self.edges if edge[:2] not in without]
-        for (a, b), said in come.items():
-            edges.append((a, b, said))
+        for (a, b), attributes in come.items():
+            edges.append((a, b, attributes))
             if self.undirected and a != b:
-                edges.append((b, a, said))
+                edges.append((b, a, attributes))
         edges = [edge for edge in edges if not set(edge[:2]) & set(gone)]
         every = {**self.rows, **dict(enumerate(rows, self.next)), **features}
         after = Hand(
@@ -162,7 +164,7 @@ def posed(seed: int) -> tuple[random.Random, Hand, nn.Module]:
     if chance.random() < 0.5:
         pairs |= {(b, a) for a, b in pairs}
     graph = Hand({node: torch.randn(WIDTH) for node in range(count)}, [], key)
-    graph = Hand(graph.rows, [(a, b, graph.said(chance)) for a, b in sorted(pairs)], key)
+    graph = Hand(graph.rows, [(a, b, graph.attributes(chance)) for a, b in sorted(pairs)], key)
     return chance, graph, Net(chance, key).eval()
 
 
@@ -199,8 +201,8 @@ def test_live_stays_what_a_graph_made_by_hand_gives(seed: int) -> None:
         else:
             edits, after = graph.edited(chance)
             truth = after.predictions(model, after.next)
-            told = live.effect_of(edits)
-            rows = told.after if told.added is None else torch.cat([told.after, told.added])
+            reply = live.effect_of(edits)
+            rows = reply.after if reply.added is None else torch.cat([reply.after, reply.added])
             torch.testing.assert_close(rows, truth, rtol=0, atol=1e-9, equal_nan=True)
             live.apply(edits)
             past, graph = [*past, graph], after

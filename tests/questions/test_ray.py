@@ -56,12 +56,12 @@ class TestWithoutACluster:
     def test_none_is_told_in_a_line(self, tmp_path, monkeypatch) -> None:
         run = nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
         begun = time.monotonic()
-        told = refused("rank", run, "--cluster", "127.0.0.1:9")
-        assert told.startswith("error: no cluster at 127.0.0.1:9: start one")
+        reply = refused("rank", run, "--cluster", "127.0.0.1:9")
+        assert reply.startswith("error: no cluster at 127.0.0.1:9: start one")
         # One that was running, and is gone.
         monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
-        told = refused("rank", run, "--cluster", "auto")
-        assert told.startswith("error: no Ray cluster is running here: start one")
+        reply = refused("rank", run, "--cluster", "auto")
+        assert reply.startswith("error: no Ray cluster is running here: start one")
         assert time.monotonic() - begun < 60  # Ray would try for longer
 
     def test_engines_are_for_a_cluster(self, tmp_path) -> None:
@@ -135,7 +135,7 @@ def test_a_worker_that_dies_is_made_up_for(cluster, run, engine, truth, tmp_path
 def test_what_always_ends_its_worker_is_left_out_and_told(cluster, run, engine, tmp_path) -> None:
     session = run.session(engine=engine)
     deadly = {"moved": Deadly(tmp_path / "died", always=True)}
-    with pytest.raises(IncompleteError, match="1 of the nodes are missing") as told:
+    with pytest.raises(IncompleteError, match="1 of the nodes are missing") as reply:
         session.influence(
             "exact",
             nodes=[5],
@@ -144,7 +144,7 @@ def test_what_always_ends_its_worker_is_left_out_and_told(cluster, run, engine, 
             progress=False,
             key="deadly",
         )
-    assert told.value.missing.tolist() == [5]
+    assert reply.value.missing.tolist() == [5]
 
 
 def test_a_machine_that_goes_and_one_that_comes(
@@ -256,10 +256,10 @@ def test_a_cluster_of_its_own_says_what_is_missing_and_how_to_go_on(tmp_path, sh
             text=True,
         )
 
-    told = typed(*asked)
-    assert told.returncode == 3, told.stderr
-    assert "incomplete: 1 of the nodes are missing" in told.stderr
-    again = told.stderr.rpartition("and only these: ")[2].strip()
+    reply = typed(*asked)
+    assert reply.returncode == 3, reply.stderr
+    assert "incomplete: 1 of the nodes are missing" in reply.stderr
+    again = reply.stderr.rpartition("only these: ")[2].strip()
     assert again == f"nora rank {run} --nodes 5 --cluster local --checkpoint {parts}"
     mark.unlink()
     done = typed(*shlex.split(again)[1:], "--json")
@@ -295,6 +295,6 @@ def test_a_local_cluster_listens_to_this_machine_only_and_asks_for_a_token(tmp_p
         [sys.executable, program], env=env, capture_output=True, text=True, timeout=90
     )
     assert done.returncode == 0, done.stderr
-    *heard, token = done.stdout.split("\n")[:-1]
-    assert len(heard) >= 3 and {one.removeprefix("::ffff:") for one in heard} == {"127.0.0.1"}
+    *received, token = done.stdout.split("\n")[:-1]
+    assert len(received) >= 3 and {one.removeprefix("::ffff:") for one in received} == {"127.0.0.1"}
     assert token == "token 64"

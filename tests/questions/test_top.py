@@ -23,7 +23,7 @@ from nora.model import build_problem
 from nora.model.checks import check_model
 from nora.model.preserve import seeded
 from nora.questions import top as module
-from nora.questions.reach import reach_bound
+from nora.questions.frontier import frontier_bound
 
 every_task = pytest.mark.parametrize("task", ["node", "link"])
 
@@ -42,8 +42,8 @@ def test_no_influence_exceeds_its_bound(
     with problem.evaluating(), torch.no_grad():
         engine = Effects.prepare(problem, Prepared()).engine
         for walks in (0, 1e9):
-            monkeypatch.setattr("nora.questions.reach.COUNTED_WALKS", walks)
-            assert (truth <= reach_bound(problem, engine) + 1e-9).all()
+            monkeypatch.setattr("nora.questions.frontier.COUNTED_WALKS", walks)
+            assert (truth <= frontier_bound(problem, engine) + 1e-9).all()
 
 
 @every_task
@@ -60,8 +60,8 @@ def test_with_time_the_set_is_that_of_exact_scores(
     assert set(found.nodes) == set(truth.top(20)["node"])
     assert found.certified == 20
     assert found.certificate.startswith("All 20 certified")
-    told = torch.tensor(found.scores, dtype=torch.double)
-    torch.testing.assert_close(told, truth.scores[list(found.nodes)], rtol=1e-9, atol=1e-9)
+    reply = torch.tensor(found.scores, dtype=torch.double)
+    torch.testing.assert_close(reply, truth.scores[list(found.nodes)], rtol=1e-9, atol=1e-9)
 
 
 def test_an_ended_budget_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_only_what_is_within_reach_can_flip() -> None:
     problem = session.problem()
     with problem.evaluating(), torch.no_grad():
         engine = Effects.prepare(problem, Prepared()).engine
-        bound = reach_bound(problem, engine, 1.0)
+        bound = frontier_bound(problem, engine, 1.0)
     flips = session.influence(measure="flips", progress=False).scores
     assert (flips <= bound).all()
 

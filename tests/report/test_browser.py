@@ -232,9 +232,9 @@ def test_choosing_an_edge_draws_it_in_the_graph(watched, run):
     (drawn,) = page.evaluate(lit)
     assert sorted(drawn) == sorted(ends)
     flips = int(first["flips"])
-    told = f"Without this edge, {flips} node" if flips else "no prediction would flip"
-    assert told in page.locator("#panel").inner_text()
-    assert told in page.locator("#announcer").inner_text()
+    reply = f"Without this edge, {flips} node" if flips else "no prediction would flip"
+    assert reply in page.locator("#panel").inner_text()
+    assert reply in page.locator("#announcer").inner_text()
     page.locator("#table tbody .node").first.click()  # a node instead
     assert page.evaluate(lit) == [] and page.locator("#edges tr.selected").count() == 0
     row.locator("button").click()
@@ -283,9 +283,9 @@ def test_a_node_without_a_stored_effect_says_how_to_find_out(watched, run, score
     page = watched.page
     tenth = int(scores.top(10)["node"][9])
     page.locator(f'#table tr[data-node="{tenth}"] .node').click()
-    told = page.locator("#panel").inner_text()
-    assert f"nora what-if RUN --remove '{run.dataset.node_names[tenth]}'" in told
-    assert f"nora.what_if(model, data, remove={tenth})" in told
+    reply = page.locator("#panel").inner_text()
+    assert f"nora what-if RUN --remove '{run.dataset.node_names[tenth]}'" in reply
+    assert f"nora.what_if(model, data, remove={tenth})" in reply
 
 
 @pytest.mark.parametrize("names", [True, False])

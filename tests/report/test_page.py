@@ -19,7 +19,7 @@ from nora.report.drawing import ties
 from nora.report.packing import packed_ties, unpacked
 from nora.results.plots.style import COLOURS
 from nora.training.trust import verdict
-from pages import told, words
+from pages import page_value, words
 
 ASSETS = Path(nora.__file__).parent / "report" / "assets"
 
@@ -61,7 +61,7 @@ def test_the_first_finding_is_what_what_if_says_of_the_first_node(page, run, sco
 
 def test_the_shares_of_the_first_nodes_are_those_of_the_scores(page, scores):
     ordered = scores.scores.sort(descending=True).values
-    for share, number, carried in told(page)["spread"]["shares"]:
+    for share, number, carried in page_value(page)["spread"]["shares"]:
         assert number == round(share * 1000)
         assert carried == pytest.approx(float(ordered[:number].sum() / ordered.sum()), abs=1e-4)
     first = float(ordered[:10].sum() / ordered.sum())
@@ -69,7 +69,7 @@ def test_the_shares_of_the_first_nodes_are_those_of_the_scores(page, scores):
 
 
 def test_columns_are_those_of_scores_graph_and_model(page, run, scores):
-    node = told(page)["node"]
+    node = page_value(page)["node"]
     assert node["influence"] == pytest.approx(scores.scores.tolist(), rel=1e-4)
     assert sorted(node["rank"]) == list(range(1, 1001))
     degree = torch.bincount(run.data.edge_index[0], minlength=1000)
@@ -83,7 +83,7 @@ def test_columns_are_those_of_scores_graph_and_model(page, run, scores):
 
 def test_every_effect_is_told_where_all_fit(run, scores, tmp_path):
     path = write_report(tmp_path / "a.html", run.model, run.data, scores)
-    value = told(path)
+    value = page_value(path)
     assert len(value["effect"]) == 1000
     assert value["effects"]["of"][:5] == scores.top(5)["node"].tolist()
     for node in scores.top(1000)["node"][::97]:
@@ -95,7 +95,7 @@ def test_every_effect_is_told_where_all_fit(run, scores, tmp_path):
 def test_no_more_effects_are_told_than_fit_the_page(run, scores, tmp_path, monkeypatch):
     monkeypatch.setattr("nora.report.contents.MOST_BYTES", 500_000)
     path = write_report(tmp_path / "a.html", run.model, run.data, scores)
-    assert 16 <= len(told(path)["effect"]) < 1000
+    assert 16 <= len(page_value(path)["effect"]) < 1000
     assert path.stat().st_size < 510_000
 
 
@@ -136,7 +136,7 @@ def test_an_estimate_is_called_one(estimated):
 
 def test_every_node_whose_effect_is_told_is_ranked_by_it(estimated):
     scores, path = estimated
-    value = told(path)
+    value = page_value(path)
     assert set(value["effects"]["of"]) == set(value["estimate"]["exact"])
     assert set(value["estimate"]["exact"]) == set(scores.details["refined"]["nodes"])
     for node, effect in value["effect"].items():
@@ -172,7 +172,7 @@ def test_of_very_many_nodes_the_first_and_a_sample_are_kept(run, scores, tmp_pat
     monkeypatch.setattr("nora.report.contents.FIRST_SHARE", 0.25)
     monkeypatch.setattr("nora.report.drawing.DRAWN_NODES", 50)
     page = write_report(tmp_path / "a.html", run.model, run.data, scores, effects=2)
-    value = told(page)
+    value = page_value(page)
     kept = value["node"]["id"]
     assert set(scores.top(100)["node"]) <= set(kept) and 300 < len(kept) <= 700
     ranks = scores.to_frame()["rank"]
@@ -181,14 +181,14 @@ def test_of_very_many_nodes_the_first_and_a_sample_are_kept(run, scores, tmp_pat
 
 
 def test_effects_of_the_first_nodes_only_are_told(page, scores):
-    assert {int(key) for key in told(page)["effect"]} == set(scores.top(5)["node"])
+    assert {int(key) for key in page_value(page)["effect"]} == set(scores.top(5)["node"])
 
 
 def test_an_effect_lists_who_changes_from_which_class_to_which(page, run, scores):
     first = int(scores.top(1)["node"][0])
     effect = nora.what_if(run.model, run.data, first)
     flips = effect.flips()
-    shown = told(page)["effect"][str(first)]
+    shown = page_value(page)["effect"][str(first)]
     assert shown["flips"] == len(flips)
     assert shown["node"][: len(flips)] == flips["node"].tolist()
     assert shown["from"][: len(flips)] == flips["from_class"].tolist()
@@ -224,7 +224,7 @@ def test_warnings_notes_quality_and_provenance_are_there(page, run):
 
 
 def test_other_methods_are_compared(page, scores):
-    (other,) = told(page)["others"]
+    (other,) = page_value(page)["others"]
     assert other["name"] == "degree"
     truth = nora.Influence(torch.tensor(other["score"]), "degree").compare(scores)
     assert other["spearman"] == pytest.approx(truth["spearman"], abs=0.01)
@@ -237,7 +237,7 @@ def test_links_are_reported(tmp_path):
     page = write_report(
         tmp_path / "a.html", run.model, run.data, scores, run.task, metrics=run.metrics, effects=2
     )
-    value = told(page)
+    value = page_value(page)
     assert value["task"] == "link" and value["coloured_by"] == "label"
     assert "predicted" not in value["node"]
     first = int(scores.top(1)["node"][0])
@@ -259,10 +259,10 @@ def test_the_whole_graph_is_told_where_the_model_sees_a_part_of_its_edges(tmp_pa
     part = write_report(tmp_path / "a.html", *given, effects=0)
     page = write_report(tmp_path / "b.html", *given, effects=0, graph=whole)
     degree = torch.bincount(whole.edge_index[0], minlength=34).tolist()
-    assert told(page)["node"]["degree"] == degree
-    assert told(page)["drawing"]["edges"] == 78 > told(part)["drawing"]["edges"]
+    assert page_value(page)["node"]["degree"] == degree
+    assert page_value(page)["drawing"]["edges"] == 78 > page_value(part)["drawing"]["edges"]
     assert "Nodes 34 Edges 78 " in words(page)
-    assert told(page)["node"]["pagerank"] != told(part)["node"]["pagerank"]
+    assert page_value(page)["node"]["pagerank"] != page_value(part)["node"]["pagerank"]
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_degrees_and_edges_are_counted_as_people_count_them(tmp_path, edges, deg
     model = nora.build_model("gcn", 2, 2).eval()
     scores = nora.Influence(torch.tensor([3.0, 2.0, 1.0]), "made up")
     page = write_report(tmp_path / "a.html", model, data, scores, effects=0)
-    assert told(page)["node"]["degree"] == degrees
+    assert page_value(page)["node"]["degree"] == degrees
     assert f"Nodes 3 Edges {number} " in words(page)
 
 
@@ -306,7 +306,7 @@ def test_only_a_node_of_clearly_few_ties_is_said_to_have_few(tmp_path, extra, to
     model = nora.build_model("gcn", 2, 2).eval()
     scores = nora.Influence(values, "made up")
     page = write_report(tmp_path / "a.html", model, data, scores, effects=0)
-    assert told(page)["node"]["rank"][40] == 1
+    assert page_value(page)["node"]["rank"][40] == 1
     assert ("node 40 has few edges" in words(page)) == told_of
 
 
@@ -330,7 +330,7 @@ def test_twenty_thousand_nodes_fit_in_five_megabytes(tmp_path):
     names = [f"account number {node:05d}" for node in range(number)]
     page = write_report(tmp_path / "a.html", model, data, scores, names=names, effects=5)
     assert page.stat().st_size < 5_000_000
-    value = told(page)
+    value = page_value(page)
     assert len(value["node"]["id"]) == number
     assert len(value["drawing"]["node"]) == 1500
     first = scores.top(5)["node"].tolist()
@@ -344,7 +344,7 @@ def test_scores_of_zero_or_of_some_nodes_only_are_no_obstacle(values, tmp_path):
     data = Data(x=torch.randn(3, 2), edge_index=torch.tensor([[0, 1], [1, 0]]))
     model = nora.build_model("gcn", 2, 2).eval()
     scores = nora.Influence(torch.tensor(values), "made up")
-    value = told(write_report(tmp_path / "a.html", model, data, scores))
+    value = page_value(write_report(tmp_path / "a.html", model, data, scores))
     assert value["scored"] == sum(one == one for one in values)
     assert (value["spread"] is None) == (not any(one > 0 for one in values))
 
@@ -365,7 +365,7 @@ def test_of_many_classes_the_commonest_have_a_colour(tmp_path):
     scores = nora.influence(model, data, "degree", progress=False)
     colours = [
         one["colour"]
-        for one in told(write_report(tmp_path / "a.html", model, data, scores))["classes"]
+        for one in page_value(write_report(tmp_path / "a.html", model, data, scores))["classes"]
     ]
     assert sorted(colour for colour in colours if colour >= 0) == list(range(8))
     assert colours.count(-1) == 2

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 import nora
 from nora.analysis.as_time_allows import SECONDS, first_edges, fragile_counts
-from pages import told, words
+from pages import page_value, words
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def page(run: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_first_edges_are_those_of_edge_influence(page: Path, run: Any) -> None:
-    found = told(page)["edges"]
+    found = page_value(page)["edges"]
     truth = nora.edge_influence(run.model, run.data, measure=["change", "flips"], progress=False)
     first = truth.top(20)
     ends = list(zip(found["source"], found["target"], strict=True))
@@ -41,7 +41,7 @@ def test_the_first_edges_are_those_of_edge_influence(page: Path, run: Any) -> No
 
 def test_the_fragile_column_counts_single_removals_that_flip(page: Path, run: Any) -> None:
     truth = nora.fragile(run.model, run.data, progress=False)
-    assert told(page)["node"]["fragile"] == truth.counts.tolist()
+    assert page_value(page)["node"]["fragile"] == truth.counts.tolist()
     assert int(truth.counts.sum()) > 0
     assert "34 nodes removed by itself" in words(page)
 
@@ -54,7 +54,7 @@ def test_where_time_is_short_the_page_says_what_is_missing(
     monkeypatch.setattr("nora.analysis.as_time_allows.EDGES_AT_ONCE", 16)
     scores = nora.influence(run.model, run.data, "exact", progress=False)
     path = nora.write_report(tmp_path / "a.html", run.model, run.data, scores, effects=1)
-    value = told(path)
+    value = page_value(path)
     scored = value["edges"]["scored"]
     assert scored in (1, 16) and value["edges"]["of"] == 78
     assert "fragile" not in value["node"]
@@ -75,7 +75,7 @@ def test_no_edges_are_told_when_none_are_asked_for_or_there_are_none(
 ) -> None:
     scores = nora.influence(run.model, run.data, "exact", progress=False)
     path = nora.write_report(tmp_path / "a.html", run.model, run.data, scores, effects=1, edges=0)
-    assert told(path)["edges"] is None
+    assert page_value(path)["edges"] is None
     alone = Data(x=run.data.x, edge_index=torch.empty(2, 0, dtype=torch.long))
     session = nora.Session(run.model, alone)
     assert first_edges(session, np.ones(34)) is None
@@ -87,7 +87,7 @@ def test_links_have_edges_and_no_fragile_nodes(tmp_path: Path) -> None:
     run = nora.train("gcn", "karate", "link", epochs=10, progress=False)
     scores = nora.influence(run.model, run.data, "exact", run.task, progress=False)
     path = nora.write_report(tmp_path / "a.html", run.model, run.data, scores, run.task, effects=2)
-    value = told(path)
+    value = page_value(path)
     truth = nora.edge_influence(run.model, run.data, task=run.task, progress=False)
     assert value["edges"]["of"] == len(truth)
     assert value["edges"]["influence"][0] == pytest.approx(truth.top(1)["influence"][0], rel=1e-4)

@@ -15,7 +15,7 @@ from nora.analysis.reporting import write_report
 from nora.report.options import ReportOptions
 from nora.report.page import TITLE
 from nora.training.trust import verdict
-from pages import told, words
+from pages import page_value, words
 
 EVIL = "</script><script>alert(1)</script>&\u2028"
 
@@ -42,7 +42,7 @@ def test_a_model_no_better_than_guessing_is_called_weak(run, scores, tmp_path):
     page = write_report(
         tmp_path / "a.html", run.model, run.data, scores, metrics=metrics, effects=0
     )
-    assert "trusted: it is right about 38.0%" in words(page)
+    assert "trusted: it classifies 38.0%" in words(page)
 
 
 def test_a_warning_about_something_else_does_not_hide_that_the_model_is_weak(run, scores, tmp_path):
@@ -65,7 +65,7 @@ def test_the_verdict_that_is_given_is_the_one_that_is_told_once(run, scores, tmp
     good = verdict("accuracy", 0.9, 0.6, "always answering 'amber'", 200)
     page = write_report(tmp_path / "a.html", *given, metrics=metrics, trust=good, effects=0)
     assert "Read with care" not in words(page)
-    assert "test accuracy 90 % baseline: commonest class 60 %" in words(page)
+    assert "test accuracy 90 % baseline: most common class 60 %" in words(page)
     weak = verdict("accuracy", 0.9, 0.95, "always answering 'amber'", 200)
     page = write_report(tmp_path / "b.html", *given, trust=weak, warnings=[weak.caution], effects=0)
     assert words(page).count("too weak for its influences to be trusted") == 1
@@ -85,12 +85,12 @@ def test_the_model_its_baseline_and_the_run_are_told(run, scores, tmp_path):
     page = write_report(
         tmp_path / "a.html", **given, metrics=metrics, model_name="gcn", run="my results/run"
     )
-    assert "gcn test accuracy 90 % baseline: commonest class 52 %" in words(page)
-    assert told(page)["run"] == "my results/run"
+    assert "gcn test accuracy 90 % baseline: most common class 52 %" in words(page)
+    assert page_value(page)["run"] == "my results/run"
     page = write_report(tmp_path / "b.html", **given, metrics={"test_accuracy": 0.9})
     most = int(run.data.y.bincount().max())
-    assert f"baseline: commonest class {100 * most / 34:.0f} %" in words(page)
-    assert told(page)["run"] is None
+    assert f"baseline: most common class {100 * most / 34:.0f} %" in words(page)
+    assert page_value(page)["run"] is None
 
 
 def test_warnings_are_sentences_without_options(run, scores, tmp_path):
@@ -120,7 +120,7 @@ def test_classes_named_by_numbers_are_called_classes(run, scores, tmp_path):
         class_names=["0", "right", "2", "3"],
         effects=1,
     )
-    assert [one["name"] for one in told(page)["classes"]] == [
+    assert [one["name"] for one in page_value(page)["classes"]] == [
         "class 0",
         "right",
         "class 2",
@@ -147,7 +147,7 @@ def test_texts_from_the_data_cannot_become_markup(run, scores, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "<script>alert(1)" not in text
     assert "&lt;script&gt;alert(1)" in text
-    assert told(page)["node"]["name"][3] == names[3]
+    assert page_value(page)["node"]["name"][3] == names[3]
     # Whatever is put into the page, it holds the scripts that its policy knows, and no other.
     assert len(re.findall(r"<script", text)) == 3
 
@@ -162,13 +162,13 @@ def test_a_placeholder_in_a_text_is_only_text(run, scores, tmp_path):
 def test_a_name_that_is_no_valid_text_is_no_obstacle(run, scores, tmp_path):
     names = ["\ud800"] * 34
     page = write_report(tmp_path / "a.html", run.model, run.data, scores, names=names, effects=0)
-    assert told(page)["node"]["name"][0] == "?"
+    assert page_value(page)["node"]["name"][0] == "?"
 
 
 def test_a_yardstick_is_not_called_influence(run, tmp_path):
     degree = nora.influence(run.model, run.data, "degree", progress=False)
     page = write_report(tmp_path / "a.html", run.model, run.data, degree, effects=2)
-    assert told(page)["yardstick"] == "Degree"
+    assert page_value(page)["yardstick"] == "Degree"
     assert "by degree, which does not measure" in words(page)
     assert "of all influence" not in words(page)
 
@@ -190,10 +190,10 @@ def test_a_page_of_an_analysis_or_a_session_is_that_of_its_parts(run: Any, tmp_p
     given = {"names": run.dataset.node_names, "effects": 3, "edges": 0, "progress": False}
     parts = write_report(tmp_path / "a.html", run.model, run.data, scores, run.task, **given)
     whole = write_report(tmp_path / "b.html", session, scores=scores, **given)
-    assert told(whole) == told(parts)
+    assert page_value(whole) == page_value(parts)
     options = ReportOptions(names=run.dataset.node_names, effects=3, edges=0)
     same = write_report(tmp_path / "c.html", session, scores=scores, options=options)
-    assert told(same) == told(parts)
+    assert page_value(same) == page_value(parts)
     with pytest.raises(TypeError, match=r"no option 'effect'\. Did you mean"):
         write_report(tmp_path / "d.html", session, effect=3)
 
@@ -204,9 +204,9 @@ def test_what_an_analysis_shows_is_asked_once(
     edges = pd.DataFrame({"source": list("aaabbcdddeef"), "target": list("bcdcddefgfgg")})
     analysis = nora.analyse(edges, epochs=5, top=2, progress=False)
     analysis.save(tmp_path / "results", progress=False)
-    saved = told(tmp_path / "results" / "report.html")
+    saved = page_value(tmp_path / "results" / "report.html")
     monkeypatch.setattr("nora.analysis.result.gather", lambda *_: pytest.fail("asked again"))
-    page = told(write_report(tmp_path / "a.html", analysis, title="club", progress=False))
+    page = page_value(write_report(tmp_path / "a.html", analysis, title="club", progress=False))
     assert page == {**saved, "title": "club", "run": None}
-    fewer = told(write_report(tmp_path / "b.html", analysis, effects=1, progress=False))
+    fewer = page_value(write_report(tmp_path / "b.html", analysis, effects=1, progress=False))
     assert len(fewer["effects"]["of"]) == 1 < len(page["effects"]["of"])

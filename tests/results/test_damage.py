@@ -105,8 +105,8 @@ def test_a_manifest_that_says_something_else_is_refused(
     change: dict, says: str, parts: Path
 ) -> None:
     path = parts / "manifest.json"
-    told = {**json.loads(path.read_text()), **change}
-    path.write_text(json.dumps({key: one for key, one in told.items() if one is not None}))
+    reply = {**json.loads(path.read_text()), **change}
+    path.write_text(json.dumps({key: one for key, one in reply.items() if one is not None}))
     with pytest.raises(ValueError, match=says):
         nora.merge_checkpoints([parts])
 

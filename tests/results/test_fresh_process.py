@@ -32,30 +32,30 @@ data = nora.load_dataset("karate").data
 scores = nora.Influence(torch.rand(34), "random")
 save_figure(influence_figure(scores, torch.ones(34), data.edge_index, data.y), sys.argv[1])
 pyplot = "matplotlib.pyplot" in sys.modules
-told = {"pyg": pyg, "asked": asked, "compared": compared}
-print(json.dumps({**told, "picture": picture[:4].hex(), "pyplot": pyplot}))
+facts = {"pyg": pyg, "asked": asked, "compared": compared}
+print(json.dumps({**facts, "picture": picture[:4].hex(), "pyplot": pyplot}))
 """
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict:
+def reply(tmp_path_factory: pytest.TempPathFactory) -> dict:
     place: Path = tmp_path_factory.mktemp("figure") / "figure.png"
-    said = printed(SCRIPT, place)
+    caught = printed(SCRIPT, place)
     assert place.stat().st_size > 1000
-    return json.loads(said)
+    return json.loads(caught)
 
 
-def test_the_first_question_loads_no_statistics_and_no_optimisers(told: dict) -> None:
-    assert told["asked"] == told["pyg"]  # which is not ours to spare
+def test_the_first_question_loads_no_statistics_and_no_optimisers(reply: dict) -> None:
+    assert reply["asked"] == reply["pyg"]  # which is not ours to spare
 
 
-def test_agreement_is_imported_without_the_slow_part_of_scipy(told: dict) -> None:
-    assert "scipy.stats" not in told["compared"]
+def test_agreement_is_imported_without_the_slow_part_of_scipy(reply: dict) -> None:
+    assert "scipy.stats" not in reply["compared"]
 
 
-def test_a_picture_shows_itself_in_a_notebook(told: dict) -> None:
-    assert bytes.fromhex(told["picture"]) == b"\x89PNG"
+def test_a_picture_shows_itself_in_a_notebook(reply: dict) -> None:
+    assert bytes.fromhex(reply["picture"]) == b"\x89PNG"
 
 
-def test_drawing_leaves_pyplot_alone(told: dict) -> None:
-    assert told["pyplot"] is False
+def test_drawing_leaves_pyplot_alone(reply: dict) -> None:
+    assert reply["pyplot"] is False

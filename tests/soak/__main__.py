@@ -56,7 +56,7 @@ class Soak:
         place = self._place(errand, f"right-{errand.name}")
         end = self._whole(errand, place)
         if end.status != 0:
-            raise RuntimeError(f"{errand.name} does not work at all: {end.told}")
+            raise RuntimeError(f"{errand.name} does not work at all: {end.reply}")
         self.right[errand.name] = errand.facts(place)
         self.seconds[errand.name] = end.seconds
 
@@ -97,13 +97,13 @@ class Soak:
         if done:
             self._check(label, "what is there is whole", errand, place)
         again = self._whole(errand, place, *(["--force"] if done else []))
-        if again.status != 0 and not done and "--force" in again.told:
+        if again.status != 0 and not done and "--force" in again.reply:
             # Killed between two files of one result: the message says how to go on.
             found.counts["second start asked for --force"] += 1
             again = self._whole(errand, place, "--force")
         self._judge(label + ", again", again)
         if again.status != 0:
-            found.problems.append(f"{label}: a second start failed: {again.told[-300:]}")
+            found.problems.append(f"{label}: a second start failed: {again.reply[-300:]}")
         else:
             self._check(label, "a second start ends well", errand, place)
         if lost := {
@@ -120,12 +120,12 @@ class Soak:
         problems = self.found.problems
         if end.status == -1:
             problems.append(f"{label}: hung")
-        elif end.status not in (None, 0, 2) or "Traceback" in end.told:
-            problems.append(f"{label}: crashed ({end.status}): {end.told[-500:]}")
+        elif end.status not in (None, 0, 2) or "Traceback" in end.reply:
+            problems.append(f"{label}: crashed ({end.status}): {end.reply[-500:]}")
         elif end.status == 2:
             self.found.counts["refused in one line"] += 1
-            if end.told.count("error: ") != 1:
-                problems.append(f"{label}: refused in other words: {end.told[-300:]}")
+            if end.reply.count("error: ") != 1:
+                problems.append(f"{label}: refused in other words: {end.reply[-300:]}")
 
     def _check(self, label: str, what: str, errand: Errand, place: Path) -> None:
         try:

@@ -31,7 +31,7 @@ class End:
 
     status: int | None
     seconds: float
-    told: str
+    reply: str
 
 
 def start(args: list[Any], most_bytes: int | None = None, clock: float | None = None) -> Child:
@@ -88,11 +88,11 @@ def _unsettle(clock: float) -> None:
 
 def ended(child: Child, kill_after: float | None = None) -> End:
     """Wait for a child, or kill it after so many seconds."""
-    begun, told = time.monotonic(), b""
+    begun, reply = time.monotonic(), b""
     os.set_blocking(child.pipe, False)
     while True:
         done, status = os.waitpid(child.pid, os.WNOHANG)
-        told += _read(child.pipe)
+        reply += _read(child.pipe)
         passed = time.monotonic() - begun
         if done:
             code: int | None = os.waitstatus_to_exitcode(status)
@@ -104,7 +104,7 @@ def ended(child: Child, kill_after: float | None = None) -> End:
             break
         time.sleep(0.01)
     os.close(child.pipe)
-    return End(code, passed, told.decode(errors="replace"))
+    return End(code, passed, reply.decode(errors="replace"))
 
 
 def _read(pipe: int) -> bytes:

@@ -83,8 +83,8 @@ def cluster() -> Iterator[tuple[str, int]]:
     )
     assert held.stdin is not None
     assert held.stdout is not None
-    told = (line.split() for line in held.stdout)
-    address = next(words[1] for words in told if len(words) == 2 and words[0] == "at")
+    reply = (line.split() for line in held.stdout)
+    address = next(words[1] for words in reply if len(words) == 2 and words[0] == "at")
     try:
         yield address, held.pid
     finally:
@@ -126,7 +126,7 @@ class Shared:
         first = time.monotonic() - begun
         end = ended(child)
         if end.status != 0:
-            raise RuntimeError(f"{self.name} does not work at all: {end.told}")
+            raise RuntimeError(f"{self.name} does not work at all: {end.reply}")
         self._check("the first run", parts, whole=True)
         return first, end.seconds
 
@@ -145,7 +145,7 @@ class Shared:
                 break
         end = ended(forked(lambda: self._drive(parts)))
         if end.status != 0:
-            found.problems.append(f"{label}: the last start failed: {end.told[-500:]}")
+            found.problems.append(f"{label}: the last start failed: {end.reply[-500:]}")
         self._compare(label, kept, finished(parts))
         if self._check(label, parts, whole=True):
             found.counts["a last start ends well"] += 1
@@ -179,16 +179,16 @@ class Shared:
             end = ended(child)
             if end.status == 0:
                 counts["a run did without the killed worker"] += hit
-            elif name == "pool" and ENDED_WORKER in end.told:
+            elif name == "pool" and ENDED_WORKER in end.reply:
                 counts["the driver says that a worker has ended"] += 1
             else:
-                self.found.problems.append(f"{label}: after a worker's death: {end.told[-500:]}")
+                self.found.problems.append(f"{label}: after a worker's death: {end.reply[-500:]}")
             return end
         end = ended(child, 0.0)
         hit = end.status is None
         self._count(whom, hit, before)
         if not hit and end.status != 0:
-            self.found.problems.append(f"{label}: failed by itself: {end.told[-500:]}")
+            self.found.problems.append(f"{label}: failed by itself: {end.reply[-500:]}")
         deadline = time.monotonic() + ORPHANED_SECONDS
         while any(is_alive(one) for one in begun) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -247,10 +247,10 @@ def killed(pid: int) -> bool:
 
 def is_alive(pid: int) -> bool:
     try:
-        told = Path(f"/proc/{pid}/stat").read_text()
+        reply = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
-    return told.rpartition(")")[2].split()[0] != "Z"
+    return reply.rpartition(")")[2].split()[0] != "Z"
 
 
 def threads_of(pid: int) -> int:
@@ -264,10 +264,10 @@ def threads_of(pid: int) -> int:
 def workers_of(child: Child) -> list[int]:
     """The processes that a driver has forked."""
     try:
-        told = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text()
+        reply = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text()
     except OSError:
         return []
-    return [int(one) for one in told.split()]
+    return [int(one) for one in reply.split()]
 
 
 def ray_workers(cluster: int) -> list[int]:
@@ -297,8 +297,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="a JSON file, which a later start goes on with")
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    told = f"python -m soak.shared {given.executor} --kills {given.kills} --seed {given.seed}"
-    found = Counts(told + (f" --out {given.out}" if given.out else ""), given.out)
+    reply = f"python -m soak.shared {given.executor} --kills {given.kills} --seed {given.seed}"
+    found = Counts(reply + (f" --out {given.out}" if given.out else ""), given.out)
     found.begin()
     with (
         tempfile.TemporaryDirectory(prefix="soak-") as folder,

@@ -132,7 +132,7 @@ def test_losses_of_some_epochs_are_equal_up_to_rounding() -> None:
         torch.manual_seed(0)
         network = nora.build_model("gat", data.x.size(1), dataset.num_classes, dropout=0.0)
         optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
-        told = []
+        reply = []
         with fixed_graph(network if known else nn.Identity(), data) as seen:
             for _ in range(6):
                 optimizer.zero_grad()
@@ -141,7 +141,7 @@ def test_losses_of_some_epochs_are_equal_up_to_rounding() -> None:
                 )
                 loss.backward()
                 optimizer.step()
-                told.append(loss.item())
-        losses.append(told)
+                reply.append(loss.item())
+        losses.append(reply)
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert losses[0][-1] < losses[0][0]

@@ -455,8 +455,8 @@ class TestGraphsOfOnesOwn:
         [
             (lambda data: data.rename("user", "person"), r"nodes of the type 'user'.*'person'"),
             (lambda data: setattr(data["bot"], "x", torch.arange(3)), r"'user'.*'user', 'bot'"),
-            (lambda data: setattr(data["user"], "x", torch.rand(40, 2)), r"x .*numbers 0 … 39"),
-            (lambda data: data["user"].__delattr__("x"), r"x .*numbers 0 … 39.*torch.arange\(40\)"),
+            (lambda data: setattr(data["user"], "x", torch.rand(40, 2)), r"x .*ids 0 … 39"),
+            (lambda data: data["user"].__delattr__("x"), r"x .*ids 0 … 39.*torch.arange\(40\)"),
         ],
     )
     def test_relations_that_timme_cannot_take_are_told(self, change: Any, message: str) -> None:

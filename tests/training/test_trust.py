@@ -84,7 +84,7 @@ def test_links_are_assessed_beside_degrees(more: float, weak: bool) -> None:
     found = assess(replace(run, metrics={"test_auc": baseline + more}))
     assert (found.metric, found.yardstick, found.weak) == ("auc", DEGREES, weak)
     assert found.tested == run.split.test_labels.numel()
-    assert f"the degrees of the two ends alone would have {baseline:.3f}" in found.finding
+    assert f"the degrees of the two ends alone would reach {baseline:.3f}" in found.finding
 
 
 def test_the_baseline_counts_the_edges_that_messages_pass_along_only() -> None:

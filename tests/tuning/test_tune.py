@@ -59,14 +59,14 @@ def plain_topology(data: Data, k1: float, k2: float, k2_prime: float) -> list[fl
     into = [sum(1 for _, j in edges if j == node) for node in range(data.num_nodes)]
     total = [0.0] * data.num_nodes
     for r, i in edges:
-        heard = 1.0
+        received = 1.0
         if into[i] > 1:
-            heard = k1 * (1 / math.sqrt(into[i] - 1) - 1 / math.sqrt(into[i]))
-            heard += (1 - k1) * (1 / (into[i] - 1) - 1 / into[i])
+            received = k1 * (1 / math.sqrt(into[i] - 1) - 1 / math.sqrt(into[i]))
+            received += (1 - k1) * (1 / (into[i] - 1) - 1 / into[i])
         for j, listener in edges:
             if listener == i:
                 d = max(into[j], 1)
-                total[r] += heard * (k2 / math.sqrt(d) + k2_prime / d + (1 - k2 - k2_prime))
+                total[r] += received * (k2 / math.sqrt(d) + k2_prime / d + (1 - k2 - k2_prime))
     return total
 
 

@@ -203,7 +203,7 @@ function chosenEdge(edge, page) {
       [["Influence of the edge", score(edge.influence)], ["Rank among edges", number(edge.rank)]].map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))),
     ),
     el("p", { class: "summary" }, edgeSummary(edge, page)),
-    el("h4", {}, "Its ends, which stay"),
+    el("h4", {}, "Its nodes, which stay"),
     el("ul", { class: "rows" }, [edge.source, edge.target].map((end) => el("li", {}, nodeButton(end, page), el("span"), el("span", { class: "value" }, score(page.data.node.influence[end]))))),
   ];
 }

@@ -1,4 +1,4 @@
-"""Questions whose answers fill a page: each as far as its share of the page's time allows.
+"""Compute the parts of a page, each within its share of the page's time.
 
 Every edge is removed by itself; where that would take long, those at the most influential nodes come first.
 What the removal of a node changes is asked from the first node on. Fragile predictions need all removals, so

@@ -24,7 +24,7 @@ def check_files(edges: Any, features: Any = None, labels: Any = None) -> None:
 
 
 def check_labels_matter(task: str | None, balanced: bool, targets: Any) -> None:
-    """Raise where edges are predicted, and something about classes or nodes is asked."""
+    """Raise if edges are predicted, but options about classes or nodes are given."""
     if task == "link" and balanced:
         raise ValueError(
             f"{option('balanced', True)} gives every class the same weight, but {option('task', 'link')} "

@@ -1,4 +1,4 @@
-"""What a run will take, estimated from sizes alone, within a factor of two or three.
+"""Estimate the time and memory of a run from sizes alone, within a factor of two or three.
 
 The constants are those of one core of a small machine; what is asked for is what a person wants to know
 before they go for a coffee, or for a larger machine.
@@ -53,7 +53,7 @@ class Forecast:
 
 
 def ranking_seconds(training: float) -> float:
-    """What ranking may take after so many seconds of training: an estimate is as precise as that allows.
+    """The time budget of the ranking, given the seconds of training.
 
     >>> ranking_seconds(5.0), ranking_seconds(600.0)
     (120.0, 300.0)
@@ -64,7 +64,7 @@ def ranking_seconds(training: float) -> float:
 def forecast(
     data: Data, model: str, epochs: int, classes: int, shared: int | None = None
 ) -> Forecast:
-    """What training and ranking will take.
+    """Estimate the cost of training and ranking.
 
     Args:
         data: The graph, with dense features.

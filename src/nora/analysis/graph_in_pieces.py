@@ -22,7 +22,7 @@ KINDS = {"i": "long", "f": "double", "O": "string", "U": "string"}
 def write_graphml_in_pieces(
     data: Data, nodes: pd.DataFrame, types: Sequence[str] | None, path: Path
 ) -> None:
-    """Write a graph with what is known of its nodes.
+    """Write a graph with the attributes of its nodes.
 
     Args:
         data: The graph.

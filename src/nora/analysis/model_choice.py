@@ -53,7 +53,9 @@ def choose_model(name: str | None, dataset: Dataset) -> ModelChoice:
     taken = 4 * 4 * weights  # they, their gradients and Adam's averages, 4 bytes each
     enough = types <= FEW_BASES or weights <= _examples(dataset)
     if types <= OWN_MAPS and taken <= MOST_WEIGHTS and enough:
-        reason = f"edges have {types} type{'s' * (types > 1)}, and it has a map for each"
+        reason = (
+            f"edges have {types} type{'s' * (types > 1)}, and rgcn has a weight matrix for each"
+        )
         return ModelChoice("rgcn", reason=reason)
     bases = BASES if enough else FEW_BASES
     if types <= SHARED_MAPS and taken * bases / types <= MOST_WEIGHTS:
@@ -61,12 +63,12 @@ def choose_model(name: str | None, dataset: Dataset) -> ModelChoice:
         return ModelChoice(
             "rgcn",
             {"num_bases": bases},
-            f"edges have {types} types, which share {bases} maps: one for each would {why}",
+            f"edges have {types} types, which share {bases} basis matrices: one matrix each would {why}",
         )
     return ModelChoice(
         "gcn",
-        reason=f"maps for {types} types of edges would take {in_words(taken)}, or be learnt from few "
-        "edges each; it does not look at types. Join rare types under one name, or give "
+        reason=f"weight matrices for {types} edge types would take {in_words(taken)}, or be learnt from "
+        "few edges each, and gcn ignores types. Join rare types under one name, or give "
         f"{option('model', 'rgcn')}",
     )
 

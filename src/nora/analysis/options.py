@@ -1,6 +1,6 @@
-"""What `nora.analyse` and `nora run` can be asked: defaults, checks and words of every option.
+"""Options of `nora.analyse` and `nora run`: defaults, checks and help texts.
 
-Light, so that a slip is refused before torch is loaded.
+Importing it does not load torch, so that invalid options are rejected at once.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class ReadOptions(Options):
     )
     source_column: str | None = setting(
         None,
-        "The column of the edges with the source; with the target's.",
+        "The column of the edges that holds the source.",
         metavar="NAME",
         shown="source",
     )
     target_column: str | None = setting(
-        None, "... with the target.", metavar="NAME", shown="target"
+        None, "The column that holds the target.", metavar="NAME", shown="target"
     )
     weight_column: str | None = setting(
-        None, "... with the weight.", metavar="NAME", shown="weight"
+        None, "The column that holds the weight.", metavar="NAME", shown="weight"
     )
     type_column: str | None = setting(
-        None, "... with the type of the edge.", metavar="NAME", shown="type"
+        None, "The column that holds the type of the edge.", metavar="NAME", shown="type"
     )
 
 
@@ -59,13 +59,13 @@ class TrainOptions(Options):
     )
     models: tuple[str, ...] = setting(
         (),
-        "Several, with commas: the first is shown, and compared with the others.",
+        "Several architectures, separated by commas; the first is shown, the others are compared with it.",
         metavar="NAMES",
         commas=True,
     )
     repeats: int = setting(
         1,
-        "Train so many models of each kind, to see whether the ranking holds.",
+        "Train this many models of each architecture, to see whether the ranking holds.",
         metavar="N",
         least=1,
     )
@@ -125,14 +125,14 @@ class AskOptions(Options):
 
 @dataclass(frozen=True)
 class ExecOptions(Options):
-    """How the work is done.
+    """How the work is executed.
 
     `progress` shows progress bars, and `tell` is called with each message on the way; by default they go to
     the logger `nora.analysis`.
     """
 
     memory: str | int | None = setting(
-        None, "The most it may take, e.g. 4GB; work that needs more is rejected.", metavar="SIZE"
+        None, "Memory limit, e.g. 4GB; work that needs more is rejected.", metavar="SIZE"
     )
     progress: bool = True
     tell: Callable[[str], None] | None = None

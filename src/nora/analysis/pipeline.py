@@ -295,16 +295,15 @@ def _repeat(
 def _check_memory(expected: Forecast, memory: str | int | None) -> None:
     """Raise when a run will take more than it may, before it does."""
     if memory is not None:
-        limit, allowed = parse_bytes(memory), f"{option('memory', memory)} allows no more"
+        limit = parse_bytes(memory)
+        allowed = f"{option('memory', memory)} allows {in_words(limit)}"
     else:
-        limit, allowed = (
-            (available_memory() or expected.memory) + held_memory(),
-            "there is not so much",
-        )
+        limit = (available_memory() or expected.memory) + held_memory()
+        allowed = f"{in_words(limit)} is free"
     if expected.memory > limit:
         raise ValueError(
-            f"training and ranking would take about {in_words(expected.memory)}, and {allowed} than "
-            f"{in_words(limit)}; give fewer features or a smaller graph, or more memory"
+            f"training and ranking would take about {in_words(expected.memory)}, but {allowed}; give fewer "
+            "features, a smaller graph or more memory"
         )
 
 
@@ -344,8 +343,8 @@ def _check_methods(asking: AskOptions) -> None:
             )
         if METHODS[name].facts.labels == "required":
             raise ValueError(
-                f"method {name!r} learns from known influences, which there are none of yet; save the "
-                "run that comes of this, and see nora.tune"
+                f"method {name!r} learns from known influences, and there are none yet; save the run of "
+                "this call, and pass it to nora.tune"
             )
 
 

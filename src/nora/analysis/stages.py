@@ -46,7 +46,7 @@ class Stages:
 
     @contextmanager
     def shown(self, name: str, steps: float | None = None) -> Iterator[Advance]:
-        """The same with a bar, of so many steps if that is known beforehand."""
+        """The same with a progress bar, of this many steps if known."""
         with self.measured(name), progress_bar(name, steps, self.progress) as advance:
             yield advance
 

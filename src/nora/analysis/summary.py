@@ -88,7 +88,7 @@ def summarise_graph(reading: Reading, directed: bool) -> GraphSummary:
 
 
 def model_notes(run: Run, explained: bool = False) -> list[str]:
-    """Which of weights, types and labels the model looks at, and which not.
+    """Notes on whether the model uses edge weights, edge types and labels.
 
     Args:
         run: The trained run.
@@ -103,17 +103,15 @@ def model_notes(run: Run, explained: bool = False) -> list[str]:
             f"{option('epochs')} may make a better model"
         )
     if not explained and run.data.get("edge_type") is not None and "edge_type" not in takes:
-        found.append(
-            f"{name} does not look at the types of edges; rgcn does ({option('model', 'rgcn')})"
-        )
+        found.append(f"{name} ignores edge types; rgcn uses them ({option('model', 'rgcn')})")
     weight = run.data.get("edge_weight")
     if weight is not None and "edge_weight" not in takes:
-        found.append(f"{name} does not look at the weights of edges; gcn and gcnii do")
+        found.append(f"{name} ignores edge weights; gcn and gcnii use them")
     elif weight is not None:
         low, high = float(weight.min()), float(weight.max())
         found.append(
-            f"the weights of edges count, as they are (from {low:g} to {high:g}); to leave them out, "
-            f"name their column in {option('ignore')}"
+            f"edge weights are used as given (from {low:g} to {high:g}); to ignore them, name their "
+            f"column in {option('ignore')}"
         )
     if run.task.name == "link" and run.dataset.class_names:
         found.append(

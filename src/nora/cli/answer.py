@@ -60,7 +60,7 @@ class RunSession:
 
     Attributes:
         run: The trained run.
-        session: A session of it, with its saved engine where there is one.
+        session: A session of it, with its saved engine if there is one.
     """
 
     run: Run

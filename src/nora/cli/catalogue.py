@@ -24,7 +24,7 @@ def methods(json: Json = False) -> None:
 
 
 def models(json: Json = False) -> None:
-    """List the architectures that can be trained, one line each.
+    """List the built-in architectures, one line each.
 
     \b
     Example:
@@ -37,7 +37,7 @@ def models(json: Json = False) -> None:
 
 
 def datasets(json: Json = False) -> None:
-    """List the graphs to try things on, one line each.
+    """List the built-in graphs, one line each.
 
     Those marked embedded need no file and no network. The others are downloaded on first use, or
     read from the folder that the environment variable NORA_DATA names.

@@ -18,15 +18,13 @@ def top(
     run: RunFolder,
     counting: TargetOptions = TargetOptions(),
     top: HowMany = 20,
-    budget: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time that it may take.")
-    ] = BUDGET,
+    budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time budget.")] = BUDGET,
     measure: MeasureName = "change",
     answer: AnswerOptions = AnswerOptions(),
 ) -> None:
     """Find the most influential nodes with exact scores, and report what is certain.
 
-    Only as many nodes are scored as the first N need: an estimate of all nodes comes first, then exact
+    Only as many nodes are scored as necessary: an estimate of all nodes comes first, then exact
     scores of those that may be among them, until that is proved or the budget is spent.
 
     \b

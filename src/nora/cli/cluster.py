@@ -35,5 +35,5 @@ def joined(address: str | None, engines: Any, checkpoint: Path | None) -> Iterat
             typer.echo(str(error), err=True)
             if checkpoint is not None:
                 again = shlex.join(["nora", *sys.argv[1:]])
-                typer.echo(f"To try these again, and only these: {again}", err=True)
+                typer.echo(f"To retry only these: {again}", err=True)
             raise typer.Exit(INCOMPLETE) from None

@@ -1,4 +1,4 @@
-"""How the command line fails.
+"""How errors end a command.
 
     2    the user can fix it, and one line on standard error explains how: a wrong argument, a missing
          file, a full disk, too little memory, an extra that is not installed

@@ -22,8 +22,7 @@ def example(
 ) -> None:
     """Write example files for 'nora run': edges, features and labels of a small social network.
 
-    1,000 generated accounts in two camps: their ties, the words they use, and the camp
-    of most of them.
+    1,000 generated accounts in two camps: their edges, the words they use, and the camp of most of them.
 
     \b
     Example:
@@ -61,7 +60,7 @@ def example(
         print_json({"files": {kind: str(path) for kind, path in files.items()}, "try": command})
         return
     print_text(
-        f"{len(names):,} accounts in {folder}: their ties, their words, and the camps of most."
+        f"{len(names):,} accounts in {folder}: edges, words as features, and camps as labels (for most)."
     )
     print_text(f"Try:\n  {command}")
 

@@ -26,20 +26,20 @@ KEYS = ("dataset", "model", "task", "cell", "method", "cycle", "compared", "rank
 
 Out = Annotated[Path, typer.Option(help="Folder for the tables and the chart.")]
 Cache = Annotated[
-    Path | None, typer.Option(help="Folder for finished work; a per-user one by default.")
+    Path | None, typer.Option(help="Folder for finished work; default: one per user.")
 ]
 Methods = Annotated[
     list[str] | None,
     typer.Option(
         metavar="PLACE",
         help="A custom method, package.module:function, or a name from 'nora methods', as a row "
-        "beside the others; may be given several times.",
+        "beside the others; repeatable.",
     ),
 ]
 Finished = Annotated[
     bool,
     typer.Option(
-        "--finished", help="Do no work; report the cells that are finished, and name the others."
+        "--finished", help="Compute nothing; report the finished cells, and name the others."
     ),
 ]
 EarlierReports = Annotated[
@@ -48,14 +48,14 @@ EarlierReports = Annotated[
         "--with",
         metavar="FILE",
         help="The JSON file of an earlier report with the same settings: its cells count as finished; "
-        "may be given several times.",
+        "repeatable.",
     ),
 ]
 Beside = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The JSON file of the same report with the other protocol, to stand beside this one.",
+        help="The JSON file of the same report with the other protocol, to show beside this one.",
     ),
 ]
 
@@ -76,8 +76,8 @@ def reproduce(
 ) -> None:
     """Run one of the paper's experiments and put the result beside the paper's figures.
 
-    Everything that is computed (trained models, scores, tuned options) is cached under a name made of its
-    content: an interrupted experiment continues where it stopped, and experiments share their work.
+    Everything that is computed (trained models, scores, tuned options) is cached, so an interrupted
+    experiment continues where it stopped, and experiments share their work.
 
     \b
     Example:

@@ -23,8 +23,8 @@ def fragile(
 ) -> None:
     """Find the predictions that flip when a single node or edge is removed.
 
-    Every node (or edge) is removed by itself; listed are the nodes whose predicted class changes, with how
-    many single removals change it.
+    Every node (or edge) is removed, one at a time. The list shows the nodes whose predicted class changes,
+    and how many single removals change it.
 
     \b
     Example:

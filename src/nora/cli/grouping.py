@@ -17,7 +17,7 @@ def group(
     size: Annotated[int, typer.Option(min=1, metavar="N", help="How many nodes.")] = 10,
     candidates: Annotated[
         list[str] | None,
-        typer.Option(metavar="IDS", help="Choose among these: ids or names, with commas."),
+        typer.Option(metavar="IDS", help="Choose among these: ids or names, separated by commas."),
     ] = None,
     counting: TargetOptions = TargetOptions(),
     measure: MeasureName = "change",

@@ -7,9 +7,9 @@ from nora.cli.parameters import RunFolder
 
 
 def inspect(run: RunFolder, json: Json = False) -> None:
-    """Show what the exact engine makes of a run's model.
+    """Show how the exact engine compiles a run's model.
 
-    Layers, operations and passes; where the model cannot be followed, the source lines that block it.
+    Layers, operations and passes; for an unsupported model, the source lines that block it.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""From what was typed to what the API takes; every check here comes before any long work."""
+"""Convert typed arguments to those of the API; all checks happen before any long work."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TargetOptions(Options):
     )
     engine: Path | None = setting(
         None,
-        "An engine that 'nora prepare' made; default: RUN/engine where that is there.",
+        "An engine saved by 'nora prepare'; default: RUN/engine if it exists.",
         metavar="FOLDER",
     )
 
@@ -162,8 +162,8 @@ def parse_edges(
 ) -> list[tuple[int, int]]:
     """Edges as `A-B` or `A,B`, one per text, each end an id or a name.
 
-    A name may itself hold a hyphen or a comma: the text is split where both sides are nodes, and
-    refused where there are several such places.
+    A name may itself contain a hyphen or a comma: the text is split where both sides are nodes, and rejected
+    if there are several such positions.
 
     Args:
         texts: What was typed, e.g. `["3-17", "ann-jean-luc"]`.

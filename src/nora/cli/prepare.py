@@ -24,7 +24,7 @@ def prepare(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Prepare the exact engine of a run once, and keep it on disk.
+    """Prepare the exact engine of a run once, and save it to disk.
 
     Rankings of the run, also by several processes at a time, then open the saved engine instead of preparing
     one. The engine is compared with full passes of the model before it is saved.

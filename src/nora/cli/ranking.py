@@ -41,8 +41,8 @@ class ScoreOptions(Options):
     option: tuple[str, ...] = setting(
         (), "An option of the method; repeatable.", metavar="KEY=VALUE"
     )
-    tuned: bool = setting(False, "Use the options (and labels) 'nora tune' has found.")
-    paper: bool = setting(False, "Use the options the paper published for this method.")
+    tuned: bool = setting(False, "Use the options (and labels) that 'nora tune' saved.")
+    paper: bool = setting(False, "Use the options that the paper published for this method.")
     labels: Path | None = setting(
         None, "True influences of some nodes, for methods that learn from them."
     )
@@ -50,7 +50,7 @@ class ScoreOptions(Options):
         None, "Time that 'auto' or --certify may take; default: 60.", metavar="SECONDS"
     )
     nodes: tuple[str, ...] = setting(
-        (), "Score only these: ids or names, with commas.", metavar="IDS"
+        (), "Score only these: ids or names, separated by commas.", metavar="IDS"
     )
     measure: tuple[str, ...] = setting(
         (),
@@ -60,7 +60,7 @@ class ScoreOptions(Options):
     by: str | None = setting(None, "A column per group of this attribute, e.g. y.", metavar="NAME")
 
     def check(self, edges: bool) -> None:
-        """Raise for what cannot be asked, before torch is loaded."""
+        """Raise if options contradict each other, before torch is loaded."""
         from nora.methods import METHODS
 
         METHODS.check(self.method)
@@ -74,7 +74,7 @@ class ScoreOptions(Options):
             raise ValueError("--tuned and --paper both give the method's options: choose one")
 
     def check_certify(self, edges: bool, work: WorkOptions) -> None:
-        """Raise for what is not asked of `--certify`."""
+        """Raise for options that `--certify` does not take."""
         given = (self.nodes, self.option, self.tuned, self.paper, self.labels, work.shard)
         if any(given) or work.checkpoint or self.method != "auto":
             raise ValueError(
@@ -83,7 +83,7 @@ class ScoreOptions(Options):
             )
         if edges or self.by or len(self.measure) > 1:
             raise ValueError(
-                "--certify is of nodes, by one measure: leave out --edges, --by and further --measure"
+                "--certify ranks nodes by one measure: leave out --edges, --by and further --measure"
             )
 
     def method_options(self, edges: bool) -> tuple[str, dict[str, Any]]:
@@ -98,7 +98,7 @@ class ScoreOptions(Options):
 
 @dataclass(frozen=True)
 class WorkOptions(Options):
-    """How the work of `nora rank` is done: the scores are the same."""
+    """How the work of `nora rank` is executed, which does not affect the scores."""
 
     checkpoint: Path | None = setting(
         None, "Save finished work in this folder; the same command resumes there."
@@ -119,7 +119,7 @@ class WorkOptions(Options):
     )
 
     def check(self, out: Path | None) -> None:
-        """Raise for what cannot be done, before torch is loaded."""
+        """Raise for invalid options, before torch is loaded."""
         if self.shard is not None:
             parse_shard(self.shard)
             if self.checkpoint is None and out is None:
@@ -136,7 +136,7 @@ class WorkOptions(Options):
 
 @contextmanager
 def _kept(checkpoint: Path | None) -> Iterator[None]:
-    """Let an interruption report where finished work is kept."""
+    """Add to an interruption's message where finished work is saved."""
     try:
         yield
     except KeyboardInterrupt:
@@ -161,14 +161,14 @@ def rank(
 ) -> None:
     """Score every node of a run by how much its removal changes the others' predictions.
 
-    With --edges every edge is scored instead, in undirected graphs both directions as one. What is
-    summed is the change of the predictions, or another --measure: how many flip to another class
-    (flips), how the loss or accuracy of the test nodes changes (loss:test, accuracy:test), how one
-    class gains or loses (class:NAME).
+    --edges scores every edge instead; the two directions of an undirected edge count as one. By default,
+    scores sum the change of the predictions. --measure sums something else: how many flip to another class
+    (flips), the change of the test loss or accuracy (loss:test, accuracy:test), or that of one class's
+    probability (class:NAME).
 
-    A long ranking can be kept in a --checkpoint folder and resumed, or split into --shard parts for
-    several processes or machines and joined with 'nora merge'. With --cluster the machines of a Ray cluster
-    share it; a removal that ends its process is left out, and the exit status is 3.
+    A long ranking can be saved to a --checkpoint folder and resumed, or split into --shard parts for several
+    processes or machines and joined with 'nora merge'. With --cluster, the machines of a Ray cluster share
+    it. If a removal always kills its process, it is left out, and the exit status is 3.
 
     \b
     Example:
@@ -244,7 +244,7 @@ def merge(
 
 
 def _settings(trained: Run, run: Path, scoring: ScoreOptions) -> Mapping[str, Any]:
-    """Options found by tuning, or published by the paper; none when neither is asked for."""
+    """Options found by tuning or published by the paper; empty if neither is requested."""
     method = scoring.method
     if scoring.tuned:
         import nora

@@ -39,7 +39,7 @@ def run(
         Path | None,
         typer.Option(
             readable=False,
-            help="The nodes' features: id, then a column per feature; or a list of what is not 0: "
+            help="The nodes' features: id, then a column per feature; or a list of the non-zero features: "
             "id,feature or id,feature,value; or a matrix (.mtx), a row per node.",
         ),
     ] = None,
@@ -59,9 +59,9 @@ def run(
 ) -> None:
     """Rank the nodes of your own graph: read files, train a model, score every removal, report.
 
-    A model is trained to predict the labels (or, without labels, the edges); then every node is
-    removed in turn to see how the predictions for all others change. The folder gets a page, tables,
-    the graph for Gephi, and the trained run for further questions.
+    A model is trained to predict the labels (or, without labels, the edges); then every node is removed in
+    turn to see how the predictions for all others change. The folder then holds a page, tables, the graph for
+    Gephi, and the trained run for further questions.
 
     Columns are separated by commas, semicolons or tabs. Ids can be any text. Edges need two columns;
     'weight' and 'type' are optional:
@@ -72,15 +72,14 @@ def run(
       alice,bob,2            alice,120,fr           alice,left
       bob,007,1              007,15,de              007,right
 
-    A node without a label, or with a blank one, is predicted, but not trained on. Blank features
-    are filled in with the mean, words become 0/1 features, dates (2024-12-31) days. Without features
-    they are made from the graph (--encoding). Anything that cannot be understood is refused with its
-    line number.
+    A node without a label is predicted, but not trained on. Blank features are filled in with the mean, words
+    become 0/1 features, dates (2024-12-31) become days. Without features, NORA makes some from the graph
+    (--encoding). Anything that cannot be understood is rejected with its line number.
 
-    A warning is given when the model is too weak for its influences to be trusted: when its accuracy
-    on held-out nodes is not clearly above that of always answering the most common class. The recall
-    of each class is shown; where a rare class is missed, --balanced may help. Nodes that have no label
-    because they are of another kind count as well, with a note: see --targets labelled.
+    A warning is given when the model is too weak for its influences to be trusted: when its accuracy on
+    held-out nodes is not clearly above that of always answering the most common class. The recall of each
+    class is shown; where a rare class is missed, --balanced may help. Nodes without labels count as well,
+    also if they are of another kind, with a note: see --targets labelled.
 
     \b
     Example:

@@ -21,11 +21,13 @@ class FitOptions(Options):
 
     hidden: int | None = setting(None, "Width of the hidden layers.", metavar="N", least=1)
     layers: int | None = setting(None, "Number of convolutions.", metavar="N", least=1)
-    dropout: float | None = setting(None, "On hidden layers.", metavar="P", least=0, most=1)
+    dropout: float | None = setting(
+        None, "Dropout of the hidden layers.", metavar="P", least=0, most=1
+    )
     lr: float | None = setting(None, "Adam's learning rate.", metavar="X", least=0)
     weight_decay: float | None = setting(None, "Adam's weight decay.", metavar="X", least=0)
     balanced: bool = setting(False, "Every class counts the same in training, however rare it is.")
-    paper: bool = setting(False, "Sizes and settings the paper published.")
+    paper: bool = setting(False, "Use the sizes and settings that the paper published.")
 
     def over_published(
         self, dataset: str, model: str, task: str
@@ -66,7 +68,7 @@ def train(
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier run.")] = False,
     json: Json = False,
 ) -> None:
-    """Train a model and keep it as a run: a folder with its weights, split, seed and metrics.
+    """Train a model and save it as a run: a folder with its weights, split, seed and metrics.
 
     Training is full-batch Adam with early stopping. With --paper, the sizes and settings are those
     the paper published for this model and dataset; options given beside it take precedence.

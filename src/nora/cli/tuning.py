@@ -40,15 +40,15 @@ def tune(
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of the sample and of the trials.")
     ] = 0,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace what an earlier tuning has found.")
+        bool, typer.Option("--force", help="Replace the options of an earlier tuning.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Find a method's options from the true influence of a few nodes.
 
-    The exact influence of a random tenth of the nodes is computed (or read from --labels), and the
-    options are chosen that agree with it best. They are kept with the run, and so are the labels:
-    'nora rank RUN --method METHOD --tuned' uses both.
+    Computes the exact influence of a random tenth of the nodes (or reads it from --labels), chooses the
+    options that agree with it best, and saves both with the run: 'nora rank RUN --method METHOD --tuned' uses
+    them.
 
     \b
     Example:
@@ -92,7 +92,7 @@ def tune(
 
 
 def labels_file(run: Path, method: str) -> Path:
-    """Where the labels are kept that a method was tuned with."""
+    """The file with the labels that a method was tuned with."""
     return run / FOLDER / f"{method}-labels.parquet"
 
 

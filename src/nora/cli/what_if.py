@@ -24,7 +24,8 @@ def what_if(
     remove: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="IDS", help="Remove these, together: ids or names, with commas; repeatable."
+            metavar="IDS",
+            help="Remove these together: ids or names, separated by commas; repeatable.",
         ),
     ] = None,
     remove_edge: Annotated[

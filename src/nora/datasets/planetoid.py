@@ -1,7 +1,7 @@
 """The citation networks Cora, CiteSeer and PubMed (Yang et al., 2016), read by PyG.
 
-They are published as pickles, and reading a pickle runs whatever code it holds. So PyG reads copies of files
-whose SHA-256 is that of the published ones, and none of what it keeps in folders called `processed`.
+They are published as pickles, and reading a pickle runs whatever code it holds. So PyG only reads copies of
+files whose SHA-256 is that of the published ones, and never files in folders called `processed`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ PUBLISHED = {
 
 
 def _raw_folder(name: str) -> Path:
-    """The folder with the eight raw files, downloaded if need be."""
+    """The folder with the eight raw files, which are downloaded if necessary."""
     places = [
         base / "Planetoid" / name / "raw" for base in (given_folder(), cache_folder()) if base
     ]

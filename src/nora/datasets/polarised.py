@@ -25,7 +25,7 @@ CAMPS = ("amber", "teal")
 
 @DATASETS.register("polarised", "generated social network: 1,000 accounts in two camps (embedded)")
 def polarised() -> Dataset:
-    """The same network every time, drawn from a fixed seed; a copy of one's own, to do with as one likes."""
+    """The same network every time, from a fixed seed; each call returns a new copy."""
     drawn = _drawn()
     return replace(drawn, data=drawn.data.clone())
 
@@ -65,7 +65,7 @@ def _drawn() -> Dataset:
 
 
 def _handles(random: np.random.Generator, bridge: np.ndarray) -> tuple[str, ...]:
-    """Pronounceable distinct account names; bridges carry theirs openly."""
+    """Distinct pronounceable account names; those of bridges end in `_bridge`."""
     consonants, vowels = list("bdfklmnprstz"), list("aeiou")
     names: list[str] = []
     seen: set[str] = set()

@@ -96,7 +96,7 @@ def p_20_50() -> Dataset:
 
 @DATASETS.register(
     "p-20-50-partial",
-    "a part of P_20_50, not P_20_50: the relations that are there (friend, reply)",
+    "a part of P_20_50: two of its five relations (friend, reply)",
 )
 def p_20_50_partial() -> Dataset:
     """P_20_50 without the relations whose files are missing: for work on speed and scale."""
@@ -216,7 +216,7 @@ def _links(path: Path, known: pd.Series) -> pd.DataFrame:
 
 
 def _parties(folder: Path, published: Published, users: pd.Series) -> pd.Series:
-    """0, 1 or −1 for each user; what is known of a politician wins over additional labels."""
+    """0, 1 or −1 for each user; the party of a politician takes precedence over additional labels."""
     tables = [_table(folder / file, ["twitter_id", "party"]) for file in published.files[1:]]
     party = pd.concat(tables).drop_duplicates("twitter_id").set_index("twitter_id").party
     return users.map(party).map(PARTIES).fillna(-1).astype("int64")

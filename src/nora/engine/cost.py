@@ -1,8 +1,8 @@
 """Predict what preparing an engine takes, from the model's traces on two small graphs.
 
 Operations are the same on every graph, and their results have a row per node, per edge, or neither. So the
-trace of a small graph tells how large each result will be on the large one. A pass of the model itself is the
-model's own: where it makes a row per edge, all of them are in memory at once, and no budget changes that.
+trace of a small graph predicts the size of each result on the large one. A pass of the model itself cannot be
+split: if it makes a row per edge, all of these rows are in memory at once, whatever the memory limit.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ LAYERS = ("mm", "addmm", "bmm", "index_add", "scatter_add", "scatter_reduce", "s
 
 @dataclass(frozen=True)
 class PreparationCost:
-    """What preparing takes, about.
+    """Approximate cost of preparing an engine.
 
     Attributes:
-        memory: The most that is held at a time, in bytes.
-        disk: What the folder takes.
+        memory: Peak memory in bytes.
+        disk: Size of the folder in bytes.
         of_model: The part of the memory that a pass of the model itself takes.
     """
 
@@ -59,7 +59,7 @@ class PreparationCost:
 
 
 def preparation_cost(problem: Problem) -> PreparationCost:
-    """What preparing an engine for a question takes; the model runs on two small graphs."""
+    """Estimate the cost of preparing an engine for a question; the model runs on two small graphs."""
     made = sample_graphs(problem)
     problem.run(problem.asked(*made[0][:2]))  # the first pass is made on copies
     traces = [record_on(problem, data, task) for data, task, _ in made]
@@ -99,7 +99,7 @@ def _strided(data: Graph) -> list[Tensor]:
 
 
 class _Sizes:
-    """Numbers of nodes and edges of several graphs, the asked one first, which identify sizes."""
+    """Numbers of nodes and edges of several graphs, the given one first, by which sizes are recognised."""
 
     def __init__(self, graphs: list[Any]) -> None:
         self.nodes = [node_index_of(data).total for data in graphs]
@@ -108,7 +108,7 @@ class _Sizes:
     def bytes(
         self, dtype: torch.dtype, one: tuple[int, ...], other: tuple[int, ...]
     ) -> tuple[int, bool]:
-        """What a result takes on the asked graph, and whether it has a row per node."""
+        """Bytes of a result on the given graph, and whether it has a row per node."""
         total, of_nodes = float(dtype.itemsize), False
         for a, b in zip(one, other, strict=False):
             if a == b:
@@ -119,7 +119,7 @@ class _Sizes:
         return int(total), of_nodes
 
     def _scaled(self, a: int, b: int) -> float:
-        """A size that is `a` and `b` on the small graphs, as a number of nodes and a number of edges."""
+        """A size that is `a` and `b` on the small graphs, as multiples of their nodes and edges."""
         (n, n1, n2), (e, e1, e2) = self.nodes, self.edges
         across = n1 * e2 - n2 * e1
         if across:

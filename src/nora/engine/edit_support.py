@@ -1,4 +1,4 @@
-"""Which edits the engine can answer, seen once to give what the definition gives."""
+"""Which edits the engine can answer; the first of each kind are compared with full passes."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ COMPARED = 3
 
 
 def convolution_edges(program: Program) -> list[Edges]:
-    """The edges of all convolutions that are followed as one piece."""
+    """The edges of all convolutions that were lowered by a rule."""
     found = (getattr(op, "edges", None) for op in program.ops)
     return [edges for edges in found if isinstance(edges, Edges)]
 
 
-def cannot_lose(program: Program) -> str:
-    """Why edges cannot be removed by themselves; empty if they can."""
+def unsupported_removed_edges(program: Program) -> str:
+    """The reason why single edges cannot be removed; empty if they can."""
     if program.unsure_of_edges:
         return program.unsure_of_edges
     for edges in convolution_edges(program):
         if edges.edge_id is None:
-            return "a rule makes edges of its own, and does not say of which"
+            return "a rule makes new edges without naming the edges they come from"
         if edges.own_loops is not None and len(edges.own_loops[0]) and edges.for_added is None:
-            return "without its own self-loop a node gets another weight"
+            return "a node without its own self-loop gets another weight"
     return ""
 
 
-def cannot_gain(program: Program, done: EditBatch) -> str:
-    """Why edges cannot come; empty if they can."""
+def unsupported_added_edges(program: Program, done: EditBatch) -> str:
+    """The reason why edges cannot be added; empty if they can."""
     if done.added_nodes:
         return "a node is added"
     if program.unsure_of_edges:
@@ -56,11 +56,11 @@ def cannot_gain(program: Program, done: EditBatch) -> str:
     }
     attributes |= {value for value in program.attributes}
     if any(value in attributes for value in _made_of(program.structure)):
-        return "the model picks rows or edges by what the data says of nodes or edges"
+        return "the model selects rows or edges by attributes of nodes or edges"
     try:
         added_rows = AddedRows(program.templates, done.added_edges, len(done))
         if added_rows.loops and not by_rules_alone(program):
-            return "a self-loop is added, which the model may leave out"
+            return "an added edge is a self-loop, which the model may ignore"
         added_rows.check(program)
     except AddedEdgeError as reason:
         return str(reason)
@@ -68,7 +68,7 @@ def cannot_gain(program: Program, done: EditBatch) -> str:
 
 
 def by_rules_alone(program: Program) -> bool:
-    """Whether rules follow everything that is done with edges, and take the graph's own."""
+    """Whether only rules use edges, and only the graph's own."""
     given = program.templates.given.values()
     own = {value.space for _, name, value in given if name in ("edge_index", "adj_t")}
     rows = (value for op in program.ops for value in (*op.inputs, op.output))
@@ -78,19 +78,19 @@ def by_rules_alone(program: Program) -> bool:
     )
 
 
-def cannot_change(program: Program, done: EditBatch) -> str:
-    """Why features cannot change; empty if they can."""
+def unsupported_features(program: Program, done: EditBatch) -> str:
+    """The reason why features cannot change; empty if they can."""
     for kind in done.features:
         value = program.features.get(kind)
         if value is None:
-            return "the features are not read as rows of nodes"
+            return "the model does not read the features as one row per node"
         if value in set(_made_of([*program.structure, *program.edge_inputs])):
-            return "the model picks rows or edges, or weighs edges, by what features say"
+            return "the model selects rows or edges, or weights edges, by features"
     return ""
 
 
 def _made_of(values: Iterable[Value]) -> Iterable[Value]:
-    """The values, and everything they are made of."""
+    """The values, and all values from which they are computed."""
     seen: dict[Value, Value] = {}
     waiting = list(values)
     while waiting:
@@ -101,19 +101,19 @@ def _made_of(values: Iterable[Value]) -> Iterable[Value]:
     return seen.values()
 
 
-def why_not(engine: Engine, done: EditBatch) -> str:
-    """Why the engine cannot tell the effect of edits; empty if it can.
+def unsupported_edits(engine: Engine, done: EditBatch) -> str:
+    """The reason why the engine cannot answer edits; empty if it can.
 
-    The first edits of each kind are preceded by a comparison of a few such edits with the definition.
+    Before the first edit of each kind, a few such edits are compared with full passes.
     """
     program = engine.program
     kinds = {
-        "edges": (len(done.edge) > 0, lambda: cannot_lose(program)),
+        "edges": (len(done.edge) > 0, lambda: unsupported_removed_edges(program)),
         _new_edges_of(done): (
             bool(done.added_edges or done.added_nodes),
-            lambda: cannot_gain(program, done),
+            lambda: unsupported_added_edges(program, done),
         ),
-        "features": (bool(done.features), lambda: cannot_change(program, done)),
+        "features": (bool(done.features), lambda: unsupported_features(program, done)),
     }
     for kind, (asked, reason) in kinds.items():
         if not asked:
@@ -125,8 +125,8 @@ def why_not(engine: Engine, done: EditBatch) -> str:
             program.compared[kind] = _compared(engine, kind, done)
             if program.compared[kind]:
                 warn(
-                    f"exact does not give what the definition gives after a change of {kind} "
-                    f"({program.compared[kind]}): such edits take a full pass each",
+                    f"exact differs from a full pass after a change of {kind} "
+                    f"({program.compared[kind]}): every such edit takes a full pass",
                     RuntimeWarning,
                 )
         if program.compared[kind]:
@@ -135,14 +135,14 @@ def why_not(engine: Engine, done: EditBatch) -> str:
 
 
 def _new_edges_of(done: EditBatch) -> str:
-    """New edges, by their types: what is right of one type need not be of another."""
+    """The name of new edges, by their types: each combination of types is compared by itself."""
     types = sorted(str(key) for key in done.added_edges if key is not None)
     return f"new edges {' and '.join(types)}".rstrip()
 
 
 @torch.no_grad()
 def _compared(engine: Engine, kind: str, asked: EditBatch) -> str:
-    """What is wrong with a few edits of a kind, like the one that is asked for; empty if nothing is."""
+    """The error of a few edits of a kind, compared with full passes; empty if there is none."""
     problem, generator = engine.problem, torch.Generator().manual_seed(0)
     for done in _examples(engine, kind, asked, generator):
         truth = predict_after(problem, engine.before, done)
@@ -177,7 +177,9 @@ def _examples(
     elif asked.added_edges and kind == _new_edges_of(asked):
         done = _new_edges(problem, set(asked.added_edges), generator)
         alone = replace(EditBatch.of(), added_edges=asked.merge(len(asked)).added_edges)
-        yield alone if not done.added_edges or cannot_gain(engine.program, done) else done
+        yield (
+            alone if not done.added_edges or unsupported_added_edges(engine.program, done) else done
+        )
     elif kind == "features":
         for node_type, value in engine.program.features.items():
             x = value.base_rows().cpu()

@@ -1,4 +1,4 @@
-"""Effects of removals, un-summed or summed, by the engine or by the definition."""
+"""Effects of removals, per prediction or summed, by the engine or by full passes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nora.engine.edit_support import why_not
+from nora.engine.edit_support import unsupported_edits
 from nora.engine.engine import Engine
 from nora.engine.exec.tally import Tally
 from nora.engine.prepared import Prepared
@@ -23,21 +23,21 @@ MEMORY = parse_bytes("2GB")
 
 
 def check_method(method: str) -> None:
-    """Raise unless `method` tells the effect of a removal, not only a score."""
+    """Raise unless `method` computes the effect of a removal, not only a score."""
     if method not in ("exact", "brute"):
         raise ValueError(f"method is {method!r}; here it must be 'exact' or 'brute'")
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
+class ChangedPredictions:
     """Predictions that some removals change.
 
     Attributes:
-        which: The removals they are of, by their place among all that were asked for `[m]`.
-        removal: Of each prediction, the place of its removal in `which` `[Q]`.
+        which: Their removals, as positions in the batch `[m]`.
+        removal: For each prediction, the position of its removal in `which` `[Q]`.
         item: The item `[Q]`: a node, or the position of a pair.
-        after: The new prediction `[Q, …]`; some may be what they were.
-        weight: How often each counts `[Q]`, where they were drawn; None: once.
+        after: The new prediction `[Q, …]`; some may equal the old one.
+        weight: Horvitz–Thompson weights `[Q]` of sampled predictions; None if all were computed.
     """
 
     which: Tensor
@@ -49,12 +49,12 @@ class Moves:
 
 @dataclass(frozen=True)
 class Effects:
-    """The effects of any removals of one question: prepared once, asked many times.
+    """Computes effects of removals for one question, after preparing once.
 
     Attributes:
         problem: The question, with its model in eval mode.
         before: Predictions on `G`.
-        engine: None where a full forward pass on the reduced graph is to give the answer.
+        engine: The engine, or None if every removal takes a full forward pass.
     """
 
     problem: Problem
@@ -65,7 +65,7 @@ class Effects:
     def prepare(
         problem: Problem, prepared: Prepared, method: str = "exact", removals: int = 1
     ) -> Effects:
-        """By the engine where so many removals are worth it and it can follow the model.
+        """Prepare the engine, if it supports the model and this many removals are worth it.
 
         Args:
             problem: The question; `problem.nodes` are those to be removed.
@@ -87,11 +87,11 @@ class Effects:
         return Effects(problem, problem.predict())
 
     def changes_of(self, done: EditBatch) -> Changes | After:
-        """What the one edit of a batch does; all predictions after it where that takes a full pass."""
+        """The effect of the one edit of a batch; by a full pass, all predictions after it."""
         here = done.to(self.before.device)
         reason = ""
         if self.engine is not None:
-            reason = why_not(self.engine, done) or self.engine.program.guards.why(here)
+            reason = unsupported_edits(self.engine, done) or self.engine.program.guards.why(here)
             if not reason:
                 return self.engine.changes_of(here)
         return replace(predict_after(self.problem, self.before, done), fallback=reason)
@@ -105,13 +105,13 @@ class Effects:
 
     def moves(
         self, removals: EditBatch, memory: int = MEMORY, workers: int | None = None
-    ) -> Iterator[Moves]:
-        """Yield the predictions that any removals change, part by part, as they finish.
+    ) -> Iterator[ChangedPredictions]:
+        """Yield the predictions that removals change, in parts, as they finish.
 
-        By the engine where it follows them, else by a full pass for every removal.
+        The engine computes them if it supports these removals; else each takes a full pass.
         """
         engine = self.engine
-        why = "" if engine is None else why_not(engine, removals)
+        why = "" if engine is None else unsupported_edits(engine, removals)
         if why:
             warn(f"exact falls back to a full pass for every edit: {why}", RuntimeWarning)
             engine = None
@@ -127,11 +127,13 @@ class Effects:
                 return *engine.changed_items(some, changed, tally), changed.weight
 
         for which, found in engine.in_chunks(ask, removals, memory, workers):
-            yield Moves(which, *found)
+            yield ChangedPredictions(which, *found)
 
-    def _moved(self, removals: EditBatch, at: int) -> Moves:
-        """By the definition."""
+    def _moved(self, removals: EditBatch, at: int) -> ChangedPredictions:
+        """By a full pass."""
         one = removals.pick(torch.tensor([at], device=removals.ptr.device))
         after = predict_after(self.problem, self.before, one)
         item = after.survivors.nonzero().flatten()
-        return Moves(torch.tensor([at]), torch.zeros_like(item), item, after.predictions[item])
+        return ChangedPredictions(
+            torch.tensor([at]), torch.zeros_like(item), item, after.predictions[item]
+        )

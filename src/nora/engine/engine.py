@@ -45,12 +45,12 @@ _PASSES = threading.Lock()
 
 
 def summed_in(dtype: torch.dtype) -> torch.dtype:
-    """The precision of influences: the predictions' own, but never less than single."""
+    """The precision of influences: that of the predictions, but at least float32."""
     return dtype if dtype in FLOATS else torch.float32
 
 
 def output_after(problem: Problem, removals: EditBatch) -> tuple[Tensor, Tensor]:
-    """What the plan's output is after one edit, by a full pass: which of its rows there are, and these."""
+    """The model's output after one edit, by a full pass: the ids of the remaining rows, and these rows."""
     if len(removals.node) >= problem.num_nodes:
         none = torch.empty(0, dtype=torch.long, device=problem.device)
         return none, problem.output()[:0]
@@ -74,15 +74,15 @@ MANY = 10
 
 @dataclass
 class Engine:
-    """A program with what is needed to score removals.
+    """A program, and everything else that scoring removals needs.
 
     Attributes:
         problem: The question.
         program: The traced model.
         before: Predictions on `G`.
         backend: The compiled or the vectorised functions.
-        sampling: How rows are drawn, where not all of those that change are to be computed.
-        tally: What all chunks so far took.
+        sampling: How changed rows are sampled; None to compute all.
+        tally: Costs of all chunks so far.
     """
 
     problem: Problem
@@ -128,7 +128,7 @@ class Engine:
         return self._sharing_cost(other)
 
     def with_tolerance(self, tolerance: float, seed: int = 0) -> Engine:
-        """The same engine, in estimates; what was prepared is shared.
+        """The same engine for estimates; prepared values are shared.
 
         Args:
             tolerance: The relative error that is aimed at, by rows that are sampled; 0 for none.
@@ -141,14 +141,14 @@ class Engine:
 
     @cached_property
     def importance(self) -> Importance:
-        """How much rows matter for the predictions that count: what draws go by."""
+        """Importance of rows for the predictions that count, by which rows are sampled."""
         task, n = self.problem.task, self.program.num_nodes
         per_node = not isinstance(task, LinkPrediction) and self.program.output.space.size == n
         importance = importance_of_predictions(self.problem, self.before, n)
         return importance_of(self.program.ops, self.program.output, importance, per_node)
 
     def _sharing_cost(self, other: Engine) -> Engine:
-        """The other engine, with what is known here and is the same there."""
+        """The other engine, with those cached values of this one that hold for it too."""
         mine, its = self.problem, other.problem
         shared = {"cost": mine.task is its.task or not isinstance(its.task, LinkPrediction)}
         shared["incident"] = mine.task is its.task
@@ -183,7 +183,7 @@ class Engine:
     def _partly_by_passes(
         self, removals: EditBatch, broken: Tensor, tally: Tally, exactly: bool
     ) -> ChangedRows:
-        """The same where some edits break a guard: each of these by a full pass on its graph."""
+        """The same if some edits break a guard: each of these takes a full pass."""
         if not removals.only_removes:
             raise UnsupportedError(self.program.guards.why(removals))
         device = self.before.device
@@ -204,7 +204,7 @@ class Engine:
         return merged(len(removals), parts)
 
     def _of_others(self, removals: EditBatch, changed: ChangedRows) -> ChangedRows:
-        """Without the rows of removed nodes, and of pairs with one: they are there, but do not count."""
+        """Without the rows of removed nodes and of their pairs, which do not count."""
         n = self.program.num_nodes
         gone = owner_of(removals.ptr) * n + removals.node
         ends = changed.node.unsqueeze(0)
@@ -240,7 +240,7 @@ class Engine:
     def _all_pairs(
         self, task: LinkPrediction, removals: EditBatch, changed: ChangedRows, tally: Tally | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Where every node changes, every surviving pair does: decoded all at once, per removal."""
+        """If every node changes, every remaining pair does: all are decoded at once, per removal."""
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         for at in range(len(removals)):
             span = slice(int(changed.ptr[at]), int(changed.ptr[at + 1]))
@@ -268,14 +268,14 @@ class Engine:
         return self._totals(removals, tally)[0].to(summed_in(self.before.dtype))
 
     def estimates(self, removals: EditBatch, tally: Tally | None = None) -> Tensor:
-        """`F` of every removal, its standard error by the last draws, `Tally.sampled` `[c, 3]`, float64."""
+        """`F` of every removal, its standard error by the last sample, `Tally.sampled` `[c, 3]`, float64."""
         tally = Tally() if tally is None else tally
         total, variance = self._totals(removals, tally)
         sampled = torch.zeros_like(total) if tally.sampled is None else tally.sampled.to(total)
         return torch.stack([total, variance.sqrt(), sampled], dim=1)
 
     def _totals(self, removals: EditBatch, tally: Tally | None) -> tuple[Tensor, Tensor]:
-        """`F` of every removal `[c]`, and the variance of its last draws."""
+        """`F` of every removal `[c]`, and the variance of its last sample."""
         tally = Tally() if tally is None else tally
         with torch.no_grad():
             changed = self.changed_output(removals, tally)
@@ -305,7 +305,7 @@ class Engine:
         return result
 
     def changes_of(self, removals: EditBatch) -> Changes:
-        """What one edit does to predictions; nothing of the size of the graph is made."""
+        """The predictions that one edit changes; allocates nothing of the size of the graph."""
         with torch.no_grad():
             changed = self.changed_output(removals, exactly=True)
             _, item, after = self.changed_items(removals, changed)
@@ -326,7 +326,7 @@ class Engine:
         return bytes_of_removals(self.program, self.before.element_size(), pairs)
 
     def cost_of(self, removals: EditBatch) -> Tensor:
-        """The same for any edits `[c]`: what an edge changes is near one of its ends."""
+        """The same for any edits `[c]`; an edge costs as much as its two ends."""
         cost = self.cost.cpu()
         count = len(removals)
         found = torch.zeros(count, dtype=torch.double)

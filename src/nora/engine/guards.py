@@ -1,9 +1,9 @@
 """Guards: what a traced program assumes of sizes, checked for every edit.
 
-A trace is true for the sizes it saw. As in PyTorch's dynamic shapes, sizes 0 and 1 are special: a reduction,
-a `squeeze` or a broadcast may do something else there, and so does Python that skips empty parts. And every
-comparison of sizes that the model's Python made must come out as it did. The program does not answer an edit
-after which either fails: that edit, and only that edit, gets a full pass on the edited graph.
+A trace is valid for the sizes it saw. As in PyTorch's dynamic shapes, sizes 0 and 1 are special: a reduction,
+a `squeeze` or a broadcast may behave differently there, and so may Python code that skips empty parts. And
+every comparison of sizes in the model's Python code must have the same outcome as in the trace. An edit that
+breaks either condition gets a full pass on the edited graph; all other edits are answered by the program.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Guard:
     """A comparison of sizes.
 
     Attributes:
-        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` where the number itself must stay.
+        operation: `eq`, `ne`, `lt`, `le`, `gt`, `ge` or `bool`; `plain` if the number itself must not change.
         operands: Expressions: numbers, `("rows", space, factor)`, or `(operation, *expressions)`.
-        line: Where the model's Python makes it.
+        line: Source line of the comparison.
     """
 
     operation: str
@@ -46,7 +46,7 @@ class Guard:
     line: Line
 
     def outcome(self, sizes: Sizes) -> np.ndarray:
-        """How it comes out with these sizes `[c]`; False where it cannot be computed."""
+        """The outcome of the comparison for these sizes `[c]`; False if it cannot be computed."""
         with np.errstate(all="ignore"):
             values = [np.asarray(_value(one, sizes)) for one in self.operands]
         if self.operation in ("bool", "plain"):
@@ -58,7 +58,7 @@ class Guard:
         return np.asarray(function(*values))
 
     def of(self, old: Space, new: Space) -> Guard:
-        """The same guard with one space in the place of another."""
+        """The same guard with one space replaced by another."""
 
         def exchanged(expression: Any) -> Any:
             if not isinstance(expression, tuple):
@@ -68,12 +68,12 @@ class Guard:
         return Guard(self.operation, exchanged(self.operands), self.line)
 
     def spaces(self) -> list[Space]:
-        """Whose sizes it compares."""
+        """The spaces whose sizes it compares."""
         return [space for one in self.operands for space in spaces_in(one)]
 
 
 def spaces_in(expression: Any) -> list[Space]:
-    """The spaces whose sizes an expression is made of."""
+    """The spaces whose sizes an expression uses."""
     if not isinstance(expression, tuple):
         return []
     if expression[0] == "rows":
@@ -129,7 +129,7 @@ class Guards:
         return torch.from_numpy(broken)
 
     def _broken_by_added(self, removals: EditBatch) -> bool:
-        """Whether edges that one edit adds may break a guard; each may become several rows of a space."""
+        """Whether the added edges of one edit may break a guard; each may add several rows to a space."""
         added = sum(len(one) for one in removals.added_edges.values())
         if any(space.size < FEWEST and space.origin is not None for space in self.spaces):
             return True
@@ -162,14 +162,17 @@ class Guards:
             left = int(sizes(space)[0])
             if left != space.size and left < FEWEST:
                 return f"only {left} of the {space.size:,} {space.label} would be left"
-        return "edges are added where the model's Python compares sizes, or to a part that has none or one"
+        return (
+            "edges are added, and the model's Python code compares sizes, or a set of edges has fewer "
+            "than two"
+        )
 
     def safe(self, removed: int, within: Tensor | None = None) -> bool:
-        """Whether no edit that removes at most so many nodes and edges in all can break a guard.
+        """Whether no edit that removes at most this many nodes and edges can break a guard.
 
         Args:
-            removed: How many go at most.
-            within: Nodes `[n]`: ask it of the part of the graph between these.
+            removed: The largest number of removed nodes and edges.
+            within: Nodes `[n]`; only the part of the graph between these counts.
         """
         return not self.comparisons and all(
             _outlives(space, removed, within) for space in self.spaces
@@ -212,21 +215,21 @@ def _now(space: Space) -> np.ndarray:
 
 
 def _without_each(space: Space) -> np.ndarray:
-    """The size without each node alone `[N]`."""
-    return space.size - space.lost_at.cpu().numpy()
+    """The size of the space after removing each node alone `[N]`."""
+    return space.size - space.removed_at.cpu().numpy()
 
 
 def _another_branch(guard: Guard) -> str:
     if guard.operation == "plain":
         return (
-            f"the model's Python reads another number at {guard.line}, which makes a plain number of a size "
-            "(compare sizes as they are: x.size(0) // 2)"
+            f"the model's Python code reads another number at {guard.line}, which turns a size into a plain "
+            "number (use the size itself: x.size(0) // 2)"
         )
-    return f"the model's Python takes another branch at {guard.line}, which compares sizes"
+    return f"the model's Python code takes another branch at {guard.line}, which compares sizes"
 
 
 def _always(guard: Guard) -> bool:
-    """Whether a guard holds whatever the sizes: it compares numbers, or a size with itself."""
+    """Whether a guard holds for all sizes, because it compares constants, or a size with itself."""
     if not any(not space.everlasting for space in guard.spaces()):
         return True
     return len(guard.operands) == 2 and guard.operands[0] == guard.operands[1]
@@ -240,9 +243,9 @@ def _largest(removals: EditBatch) -> int:
 
 
 def _outlives(space: Space, removed: int, within: Tensor | None = None) -> bool:
-    """Whether enough rows of a space are left whichever nodes and edges go, so many in all.
+    """Whether enough rows of a space remain after removing any set of nodes and edges of this size.
 
-    Looked up in some of the rows first: those that are left of them are left of all.
+    A sample of the rows is checked first, as its remaining rows are a lower bound for all.
     """
     every = torch.arange(space.size)
     if within is not None:

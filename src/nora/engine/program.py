@@ -20,20 +20,20 @@ from nora.engine.ir.op import EVERYWHERE, Chunk, Op, Value
 
 @dataclass(eq=False)
 class Program:
-    """The operations of one model on one graph, and what is known of its inputs.
+    """The operations of one model on one graph.
 
     Attributes:
         num_nodes: Number of nodes of all types.
         ops: The operations, in order.
-        output: What they make.
-        templates: What the model makes of the graph's edges.
+        output: The value they compute.
+        templates: How the model uses the graph's edges.
         guards: What the program assumes of sizes.
         features: `x` of every node type that has one.
-        attributes: What the graph says of nodes.
-        structure: Values that rows or edges were picked by: where these change, others would be picked.
+        attributes: The other node attributes.
+        structure: Values by which rows or edges were selected; if they change, so does the selection.
         edge_inputs: Values that lowerings of convolutions were given as edge weights or edge types.
-        unsure_of_edges: Why edges cannot be removed or added by themselves; empty if they can.
-        compared: Kinds of edits that were compared with brute force, and what was wrong.
+        unsure_of_edges: The reason why single edges cannot be removed or added; empty if they can.
+        compared: Kinds of edits that were compared with brute force, with the error, if any.
     """
 
     num_nodes: int
@@ -49,7 +49,7 @@ class Program:
     compared: dict[str, str] = field(default_factory=dict)
 
     def into_large_pages(self) -> None:
-        """Put base rows, which are read in no order, into large pages of memory."""
+        """Move base rows, which are read in random order, into large pages of memory."""
         for op in self.ops:
             for rows in (op.output.base, getattr(op, "total", None)):
                 pages.use_large_pages(rows)
@@ -104,7 +104,7 @@ class Program:
 
     @cached_property
     def executor(self) -> Executor:
-        """How chunks go through the operations."""
+        """The executor of the operations."""
         return Executor.of(self.ops, self.output)
 
 

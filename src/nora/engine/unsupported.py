@@ -1,10 +1,10 @@
-"""The engine's refusal of a model, an operation or an edit."""
+"""The error that the engine raises for an unsupported model, operation or edit."""
 
 from __future__ import annotations
 
 
 class UnsupportedError(Exception):
-    """The engine does not support this; the message names where and why."""
+    """The engine does not support a model, operation or edit; the message names the line and the reason."""
 
 
 def described(error: Exception) -> str:

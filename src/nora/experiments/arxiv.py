@@ -1,10 +1,10 @@
 """ogbn-arxiv's graph with stand-in features: the recipe from end to end at the paper's sizes.
 
-The official features are not to be had (`nora.datasets.ogbn_arxiv_stand_in`), so no figure is one on
-ogbn-arxiv, and none of the paper's is met or missed. With 169,343 papers the truth is that of a random sample
-(`nora.experiments.sampled`). A cell whose work does not fit into memory (`nora.experiments.memory_estimate`,
-before any work) has its hidden size halved until it does, which the report states; one that fits in none is
-left out.
+The official features are not available (`nora.datasets.ogbn_arxiv_stand_in`), so the figures are not results
+on ogbn-arxiv, and do not reproduce or contradict the paper's. With 169,343 papers the truth is that of a
+random sample (`nora.experiments.sampled`). A cell whose work does not fit into memory
+(`nora.experiments.memory_estimate`, before any work) has its hidden size halved until it does, which the
+report states; one that fits in none is left out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WARNING = (
 
 
 def sized(lab: Lab) -> Lab:
-    """The same at the paper's sizes, with the epochs of this recipe."""
+    """A cell at the paper's sizes, with the epochs of this recipe."""
     profile = lab.profile
     epochs = EPOCHS.get(profile.name, profile.epochs)
     return replace(lab, profile=replace(profile, hidden=None, epochs=epochs))
@@ -67,7 +67,7 @@ def cell_needs(lab: Lab, cell: Cell) -> Needs:
 
 
 def memory_for_a_cell() -> float:
-    """Bytes that a cell may take; infinite where the memory of the machine is unknown."""
+    """Memory limit of a cell in bytes; infinite if the memory of the machine is unknown."""
     memory = machine()["memory_gb"]
     return MEMORY_SHARE * 1e9 * memory if memory else float("inf")
 
@@ -91,7 +91,7 @@ def fitting(lab: Lab) -> dict[Cell, Lab]:
     return found
 
 
-def models(lab: Lab) -> list[Sampled]:
+def sampled_models(lab: Lab) -> list[Sampled]:
     """Every model of the cells that fit."""
     size = lab.sample or SAMPLE
     return [
@@ -155,7 +155,7 @@ def cost_table(found: list[Sampled]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def quality_table(found: list[Sampled]) -> pd.DataFrame:
+def sampled_quality_table(found: list[Sampled]) -> pd.DataFrame:
     """How good the trained models are, and for how long they were trained."""
     rows = []
     for one in found:
@@ -242,13 +242,13 @@ def explanation(lab: Lab) -> str:
         cycles=1,
         sample=500,
     ),
-    plan=lambda lab: [step for one in models(sized(lab)) for step in one.steps(METHODS)],
+    plan=lambda lab: [step for one in sampled_models(sized(lab)) for step in one.steps(METHODS)],
 )
 def arxiv(lab: Lab) -> Report:
     """Agreement with the truth of a sample, with stand-in features."""
     forget()
     lab = sized(lab)
-    found, too_large = models(lab), too_large_table(lab)
+    found, too_large = sampled_models(lab), too_large_table(lab)
     tables, raw, figure = list[tuple[str, pd.DataFrame]](), list[tuple[str, pd.DataFrame]](), None
     if found:
         rows = [agreement_row(one, method) for one in found for method in (*METHODS, ESTIMATE)]
@@ -257,7 +257,7 @@ def arxiv(lab: Lab) -> Report:
         tables = [
             ("Agreement with the truth of the sample (stand-in features)", shown),
             ("What the truth and its estimate took", cost_table(found)),
-            ("How good are the models? (stand-in features)", quality_table(found)),
+            ("How good are the models? (stand-in features)", sampled_quality_table(found)),
             ("Tuned options", options_table(found)),
         ]
         raw = [("Everything", everything)]

@@ -62,7 +62,7 @@ def truth_of_candidates(lab: Lab, cell: Cell, cycle: int) -> Step[Influence]:
 
 
 def _check(lab: Lab) -> None:
-    """Raise for graphs that do not have the ten papers."""
+    """Raise for graphs without the ten papers."""
     most = max(node for node, _, _ in TEN.values())
     for cell in lab.cells:
         nodes = int(lab.dataset(cell.dataset).data.num_nodes or 0)
@@ -83,7 +83,7 @@ def _plan(lab: Lab) -> list[Step[Any]]:
 
 
 def ten_table(lab: Lab, cell: Cell) -> tuple[pd.DataFrame, str]:
-    """The ten papers with their ranks, and how far below them the others are."""
+    """The ten papers with their ranks, and the largest influence of the others."""
     found = [truth_of_candidates(lab, cell, cycle).get().scores for cycle in range(lab.cycles)]
     scores, degree = torch.stack(found).mean(dim=0), neighbour_counts(lab, cell)
     hubs, others = candidates(lab, cell)

@@ -18,7 +18,7 @@ HEADING = "Both protocols: Pearson, the paper → published / clean"
 
 
 def other_protocol(name: str, lab: Lab, path: Path) -> pd.DataFrame:
-    """Every figure of a report that was made with the other protocol; others are rejected.
+    """All figures of a report of the other protocol; other reports are rejected.
 
     Args:
         name: The recipe.

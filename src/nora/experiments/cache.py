@@ -71,7 +71,7 @@ class Step(Generic[T]):
 
 
 def write_numbers(content: Any, path: Path) -> None:
-    """Write what JSON holds, with its digest."""
+    """Write a JSON document with its digest."""
     text = json.dumps({"content": content, "sha256": content_sha256(content)})
     with written_atomically(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A custom method as a row in the tables: `package.module:function`, called as a method is."""
+"""A custom method as a row in the tables, named as `package.module:function`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIGNATURE = "(problem, *, options with defaults)"
 
 
 def method_named(text: str) -> str:
-    """The name by which `METHODS` knows a method.
+    """The name of a method in `METHODS`.
 
     A callable that is not registered yet is registered by its place. One that needs more than the model, e.g.
     labels, registers itself with `MethodFacts`, and has its own name.
@@ -64,7 +64,7 @@ def _found(place: str, name: str, text: str) -> Any:
 
 
 def _check_signature(found: Any, text: str) -> None:
-    """Raise unless it can be called as a method without options."""
+    """Raise unless it can be called like a method, without options."""
     if not callable(found):
         raise ValueError(f"{text} is a {type(found).__name__}; a method is a function {SIGNATURE}")
     try:

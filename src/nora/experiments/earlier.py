@@ -69,7 +69,7 @@ def check_takes_cells(name: str) -> Callable[[Lab], list[Part]]:
 
 
 def read_earlier(name: str, lab: Lab, path: Path) -> Earlier:
-    """Read an earlier report; one of another recipe or with other settings is refused.
+    """Read an earlier report; one of another recipe or with other settings is rejected.
 
     Args:
         name: The recipe.

@@ -1,4 +1,4 @@
-"""What `nora reproduce` is asked for: the grid of cells, and how it is run."""
+"""The grid of cells of `nora reproduce`, and how it is run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 class Grid(Options):
     """The cells of an experiment, and what all of them have in common."""
 
-    datasets: str | None = setting(None, "Datasets, with commas.", metavar="NAMES")
-    models: str | None = setting(None, "Models, with commas.", metavar="NAMES")
+    datasets: str | None = setting(None, "Datasets, separated by commas.", metavar="NAMES")
+    models: str | None = setting(None, "Models, separated by commas.", metavar="NAMES")
     tasks: str | None = setting(None, "node, link or both.", metavar="NAMES")
     cells: str | None = setting(
         None,
-        "Of those, these cells alone, with commas: cora-gat-link,cora-gcn-node.",
+        "Only these of the cells, separated by commas: cora-gat-link,cora-gcn-node.",
         metavar="NAMES",
     )
     cycles: int | None = setting(
@@ -39,10 +39,10 @@ class Grid(Options):
         "paper's scripts do it, with its options).",
     )
     share: float = setting(
-        0.1, "Share of nodes methods may learn from.", metavar="X", least=0.0, most=1.0
+        0.1, "Share of the nodes that methods may learn from.", metavar="X", least=0.0, most=1.0
     )
     sample: int | None = setting(
-        None, "Of how many random nodes the truth is known (arxiv alone).", metavar="N", least=2
+        None, "How many random nodes to compute the truth of (arxiv only).", metavar="N", least=2
     )
     seed: int = setting(0, "Seed of splits, weights and labelled nodes.")
 

@@ -349,7 +349,7 @@ class Lab:
     def numbers_step(
         self, label: str, kind: str, title: str, facts: Mapping[str, Any], make: Callable[[], Any]
     ) -> Step[Any]:
-        """Compute what JSON holds, cached under everything it depends on."""
+        """Compute a JSON document, cached under everything it depends on."""
         place = partial(self.path, kind, title, facts, ".json")
         return Step(label, place, make, read_numbers, write_numbers)
 

@@ -55,7 +55,7 @@ class Needs:
 def needs(
     model: str, sizes: dict[str, Any], channels: tuple[int, int], nodes: int, edges: int
 ) -> Needs:
-    """What a model of `build_model` takes on a graph of so many nodes and edges, in bytes.
+    """Memory in bytes of a model of `build_model` on a graph with these numbers of nodes and edges.
 
     Args:
         model: Its name.

@@ -50,7 +50,7 @@ class Part:
     def made(self, lab: Lab) -> pd.DataFrame:
         """Its rows for the cells of a lab, as they would be read from a file."""
         table = self.make(lab)[list(self.columns)]
-        return frame(records(table)) if self.rounded else table
+        return frame(rows_of_table(table)) if self.rounded else table
 
     def loaded(self, path: Path, document: Mapping[str, Any]) -> pd.DataFrame:
         """Its rows from a report's file; raises where they are not what they should be.
@@ -135,7 +135,7 @@ def table_of(document: Mapping[str, Any], heading: str) -> pd.DataFrame:
     return frame(document["tables"][heading])
 
 
-def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+def rows_of_table(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a table as a JSON file keeps them: six digits, None for what is unknown.
 
     >>> records(pd.DataFrame({"method": ["nora"], "pearson": [0.12345678], "error": [float("nan")]}))

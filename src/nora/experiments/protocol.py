@@ -28,7 +28,7 @@ from nora.tuning.published import published_options
 
 @dataclass(frozen=True)
 class Protocol:
-    """The choices in which two ways to run the same experiment differ.
+    """The choices by which two protocols of the same experiment differ.
 
     Attributes:
         name: Its name.

@@ -27,7 +27,7 @@ from nora.experiments.earlier import (
 )
 from nora.experiments.grid import Working
 from nora.experiments.lab import Lab
-from nora.experiments.parts import frames_of, joined_rows, records
+from nora.experiments.parts import frames_of, joined_rows, rows_of_table
 from nora.experiments.recipe import Report
 from nora.experiments.table_provenance import provenance, provenance_text
 from nora.files import written_atomically
@@ -109,7 +109,7 @@ def _left(pace: dict[str, list[float]], steps: Sequence[Step[Any]]) -> str:
 def _divided(
     name: str, lab: Lab, files: Sequence[Earlier], finished: bool
 ) -> tuple[Lab, Lab, Taken, list[Cell]]:
-    """Where each cell comes from.
+    """Divide the cells into new ones and those taken from earlier reports.
 
     Args:
         name: The recipe.
@@ -178,7 +178,9 @@ def write_files(name: str, report: Report, about: dict[str, Any], out: Path) -> 
     document = {
         "title": report.title,
         "about": about,
-        "tables": {heading: records(table) for heading, table in (*report.tables, *report.raw)},
+        "tables": {
+            heading: rows_of_table(table) for heading, table in (*report.tables, *report.raw)
+        },
     }
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     # None takes its place before all are written.

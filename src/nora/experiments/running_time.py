@@ -27,7 +27,7 @@ SAMPLE = 5
 
 
 def timing_step(lab: Lab, cell: Cell) -> Step[Any]:
-    """Time every method on the first cycle's model; another way to measure has a place of its own."""
+    """Time every method on the first cycle's model; each way to measure is cached separately."""
     code = {method: lab.method_code(method) for method in ("brute", *METHODS_TIMED)}
     facts = lab.cell_facts(cell, TRUTH, timed=code, measured=lab.code(__name__, within=()))
     step = lab.numbers_step(

@@ -1,4 +1,4 @@
-"""Graphs too large for the truth of all nodes: methods against the truth of a random sample of them.
+"""Compare methods with the truth of a random sample of nodes, on graphs too large for all nodes.
 
 A tenth of the sample (the lab's share) tunes what is tuned, the rest judges; methods see nothing else of the
 truth. Every model is tuned and judged by itself.
@@ -159,7 +159,7 @@ def _session(run: Path) -> Session:
 
 
 def forget() -> None:
-    """Drop the last session: what comes next needs the memory."""
+    """Drop the last session, to free its memory."""
     _session.cache_clear()
 
 

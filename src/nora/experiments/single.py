@@ -1,4 +1,4 @@
-"""What a user with one model gets: every metric on each cycle's model by itself, not on their average.
+"""Metrics of single models, as a user with one model gets them, not of averages.
 
 Averages over five models are smoother than any of them, and so are their scores: a method that is a little
 off in other places on each model agrees better with the mean truth than with the truth of one.
@@ -83,7 +83,7 @@ def single_tables(lab: Lab, methods: tuple[str, ...]) -> list[tuple[str, pd.Data
 
 
 def tables_of_models(found: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """The same from what `per_model` gives."""
+    """The same tables from the rows of `per_model`."""
     return [
         (EXPECTED, expected_table(found)),
         ("One model: Pearson in every cell (mean, range)", cells_table(found)),

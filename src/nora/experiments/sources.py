@@ -82,7 +82,7 @@ def _lies_in(module: str, packages: tuple[str, ...]) -> bool:
 
 
 def _source(module: str) -> Path | None:
-    """The file of a module; None where it has none, or where there is no such module."""
+    """The file of a module; None if it has none, or does not exist."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if module not in sys.modules:
         try:

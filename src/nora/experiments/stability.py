@@ -29,7 +29,7 @@ def sizes(lab: Lab, cell: Cell) -> list[int]:
 
 
 def mean_pearson(several: Sequence[Tensor]) -> float:
-    """Mean Pearson over all pairs; NaN where there is one alone."""
+    """Mean Pearson over all pairs; NaN for a single vector."""
     pairs = list(combinations(several, 2))
     return fmean(pearson(a, b) for a, b in pairs) if pairs else float("nan")
 

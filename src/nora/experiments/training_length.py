@@ -38,7 +38,7 @@ DRAWN = ("nora", "nora, other samples", "degree", "paper")
 
 
 def trained_for(lab: Lab, cell: Cell, cycle: int, epochs: int) -> Run:
-    """The run of a cell and cycle, its model trained for so many epochs and no others."""
+    """The run of a cell and cycle, with a model trained for exactly this many epochs."""
     run = lab.run(cell, cycle)
     settings = lab.training(cell)
     made = run.architecture
@@ -55,7 +55,7 @@ def trained_for(lab: Lab, cell: Cell, cycle: int, epochs: int) -> Run:
 
 
 def length_step(lab: Lab, cell: Cell, epochs: int | None) -> Step[Any]:
-    """Measure agreement and skew in one cell after so many epochs; None for the models of the main table."""
+    """Measure agreement and skew in one cell after this many epochs; None: the models of the main table."""
     facts = lab.cell_facts(cell, METHOD, samples=SAMPLES, epochs=epochs, seed=lab.seed)
     label = f"{_trained(epochs)} on {cell}"
     make = partial(_measured, lab, cell, epochs)

@@ -16,7 +16,7 @@ from typing import Any
 from nora.explorer.network import Network
 from nora.explorer.page_edits import PageEdit, PageEdits, as_edits, edge_kinds, features_of_node
 from nora.explorer.page_effects import effect_columns, no_effect
-from nora.explorer.refusal import Refused
+from nora.explorer.rejection import Rejected
 from nora.explorer.worker import LATER, NOW, SOON, Worker
 
 ANSWERS, PAGES = 400, 200
@@ -24,7 +24,7 @@ INVALID = (ValueError, TypeError, IndexError, NotImplementedError)
 
 
 class LRUCache:
-    """The values used last, at most so many; safe to use from several threads.
+    """A cache of the most recently used values, safe to use from several threads.
 
     >>> cache = LRUCache(2)
     >>> cache["a"], cache["b"] = 1, 2
@@ -83,14 +83,14 @@ class AnswerCache:
 
         def ask() -> dict[str, Any]:
             if page and number < (self._latest.get(page) or 0):
-                raise Refused(409, "a later question of the same page came before")
+                raise Rejected(409, "a later question of the same page came before")
             return self._effect(edits)
 
         found = self.recent.get(("effect", edits))
         return self.worker.submit(NOW, ask) if found is None else _completed(found)
 
     def singles(self, edits: PageEdits) -> Future[list[dict[str, Any]]]:
-        """What each of these edits changes by itself: the total change, and how many predictions flip."""
+        """The effect of each of these edits alone: the total change, and the number of flips."""
         known = [self.recent.get(("effect", (one,))) for one in edits]
         if all(one is not None for one in known):
             return _completed([_summary(one) for one in known])
@@ -100,7 +100,7 @@ class AnswerCache:
         """One edit's summary; unknown where it makes no sense without the others."""
         try:
             return _summary(self._effect((edit,)))
-        except Refused:
+        except Rejected:
             return {"total": None, "flips": None}
 
     def _effect(self, edits: PageEdits) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class AnswerCache:
                     effect = session.what_if(as_edits(edits, session))
                     found = effect_columns(effect, self.network)
             except INVALID as error:
-                raise Refused(422, str(error)) from error
+                raise Rejected(422, str(error)) from error
             self.recent["effect", edits] = found
         return found
 
@@ -124,7 +124,7 @@ class AnswerCache:
         source, target = network.ties
         if len(source):
             questions.append(PageEdit("remove_edge", (int(source[0]), int(target[0]))))
-        with suppress(Refused, IndexError):  # where nodes have no features to set
+        with suppress(Rejected, IndexError):  # where nodes have no features to set
             questions.append(PageEdit("set", (0,), 0, float(features_of_node(0, session)[0]) + 1.0))
         if not session.node_index.types and not edge_kinds(session)[0]["values"]:
             neighbours = {0, *network.neighbours(0).tolist()}
@@ -144,7 +144,7 @@ class AnswerCache:
             try:
                 answer = question()
             except INVALID as error:
-                raise Refused(422, str(error)) from error
+                raise Rejected(422, str(error)) from error
             self.recent[key] = answer
             return answer
 

@@ -28,7 +28,7 @@ from nora.explorer.neighbourhood import CENTRES, NEIGHBOURS, effect_neighbourhoo
 from nora.explorer.network import Network, prepare_engine
 from nora.explorer.page_edits import as_edits, features_of_node, node_id, read_edits
 from nora.explorer.rankings import Rankings
-from nora.explorer.refusal import Refused
+from nora.explorer.rejection import Rejected
 from nora.explorer.requests import answered, body, whole
 from nora.explorer.worker import NOW, Worker
 from nora.results.influence import Influence
@@ -125,7 +125,7 @@ class Explorations:
                 ),
             ],
             exception_handlers={
-                Refused: _refused,
+                Rejected: _rejected,
                 HTTPException: _unknown,
                 Exception: _unexpected,
             },
@@ -136,7 +136,7 @@ class Explorations:
     def _when_ready(self, answer: Handler) -> Handler:
         async def ask(request: Request) -> Response:
             if not self.prepared.done():
-                raise Refused(503, "the graph is still being prepared: ask again in a few seconds")
+                raise Rejected(503, "the graph is still being prepared: ask again in a few seconds")
             return await answer(request)
 
         return ask
@@ -161,7 +161,7 @@ class Explorations:
             seconds = round(time.perf_counter() - self._began, 1)
             return JSONResponse({**self.preparing.state(), "seconds": seconds}, 202)
         if self.prepared.exception() is not None:
-            raise Refused(422, str(self.prepared.exception()))
+            raise Rejected(422, str(self.prepared.exception()))
         text = await asyncio.to_thread(lambda: self._value)
         return Response(text, media_type="application/json")
 
@@ -171,13 +171,13 @@ class Explorations:
         asked = await body(request, {"edits", "page", "number", "centres"})
         page, number = asked.get("page", ""), asked.get("number", 0)
         if not isinstance(page, str) or len(page) > 64:
-            raise Refused(422, "page must be a short text")
+            raise Rejected(422, "page must be a short text")
         if isinstance(number, bool) or not isinstance(number, int) or abs(number) > 2**53:
-            raise Refused(422, "number must be a whole number")
+            raise Rejected(422, "number must be a whole number")
         edits = read_edits(asked.get("edits"), self.network.session)
         centres = asked.get("centres")
         if centres is not None and not (isinstance(centres, list) and len(centres) <= CENTRES):
-            raise Refused(422, f"centres must be a list of at most {CENTRES} nodes")
+            raise Rejected(422, f"centres must be a list of at most {CENTRES} nodes")
         chosen = [node_id(one, self.network.session) for one in centres or ()]
         found = await answered(request, self.answers.effect(edits, page, number))
         if centres is not None:
@@ -191,7 +191,7 @@ class Explorations:
         return Response(text, media_type="application/json", headers=timing)
 
     async def singles(self, request: Request) -> Response:
-        """What each edit changes by itself, in the order in which they were given."""
+        """The effect of each edit alone, in the given order."""
         given: Any = (await body(request, {"edits"})).get("edits")
         session = self.network.session
         edits = read_edits(given, session)
@@ -205,10 +205,10 @@ class Explorations:
         asked = await body(request, {"nodes", "others", "most"})
         most = asked.get("most", NEIGHBOURS)
         if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 1000:
-            raise Refused(422, "most must be between 0 and 1000")
+            raise Rejected(422, "most must be between 0 and 1000")
         lists = [asked.get(key, []) for key in ("nodes", "others")]
         if not all(isinstance(one, list) and len(one) <= 6000 for one in lists):
-            raise Refused(422, "nodes and others must be lists of at most 6000 ids")
+            raise Rejected(422, "nodes and others must be lists of at most 6000 ids")
         nodes, others = ([node_id(one, self.network.session) for one in part] for part in lists)
         return JSONResponse(
             await asyncio.to_thread(neighbourhood, self.network, nodes, others, most)
@@ -218,7 +218,7 @@ class Explorations:
         """Nodes whose name holds a text."""
         text = request.query_params.get("text", "")
         if len(text) > 200:
-            raise Refused(422, "a text to search for has at most 200 letters")
+            raise Rejected(422, "a text to search for has at most 200 letters")
         most = whole(request, "most", 8, 1, 200)
         return JSONResponse({"node": await asyncio.to_thread(self.network.find, text, most)})
 
@@ -282,7 +282,7 @@ class Explorations:
         job = Job()
         if name is not None:
             if not isinstance(name, str) or not 0 < len(name) <= 64:
-                raise Refused(422, "job must be a short text")
+                raise Rejected(422, "job must be a short text")
             self._jobs[name] = job
         return job
 
@@ -296,9 +296,9 @@ class Explorations:
         asked = await body(request, {"edits", "kind", "text", "job"})
         kind, text = asked.get("kind"), asked.get("text", "")
         if not isinstance(kind, str) or kind not in EXPORTS:
-            raise Refused(422, f"kind must be one of {', '.join(EXPORTS)}")
+            raise Rejected(422, f"kind must be one of {', '.join(EXPORTS)}")
         if not isinstance(text, str) or len(text) > 2000:
-            raise Refused(422, "text must be a text of at most 2000 letters")
+            raise Rejected(422, "text must be a text of at most 2000 letters")
         network = self.network
         edits = read_edits(asked.get("edits"), network.session)
         content: str | bytes
@@ -306,7 +306,7 @@ class Explorations:
             content = as_python(edits, network)
         elif kind == "csv":
             if not edits:
-                raise Refused(422, "no edits yet: there are no changes to write")
+                raise Rejected(422, "no edits yet: there are no changes to write")
             given = as_edits(edits, network.session)
             asking = self.answers.ask(
                 ("csv", edits), lambda: as_csv(network.session.what_if(given), network)
@@ -318,7 +318,7 @@ class Explorations:
             try:
                 content = await answered(request, writing, job)
             except (ValueError, TypeError) as error:
-                raise Refused(422, str(error)) from error
+                raise Rejected(422, str(error)) from error
         name, media = EXPORTS[kind]
         disposition = f'attachment; filename="{name}"'
         return Response(
@@ -331,19 +331,19 @@ class Explorations:
         asked = await body(request, keys)
         ranking = self._ranking(asked)
         if ranking.of == "nodes":
-            raise Refused(422, "nodes are ranked by the stream: of must be edges or fragile")
+            raise Rejected(422, "nodes are ranked by the stream: of must be edges or fragile")
         numbers = ("start", "most", "class", "label", "degree")
         for key in numbers:
             one = asked.get(key)
             if one is not None and (
                 isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < 2**53
             ):
-                raise Refused(422, f"{key} must be a whole number")
+                raise Rejected(422, f"{key} must be a whole number")
         text, group = asked.get("text", ""), asked.get("group", [])
         if not isinstance(text, str) or len(text) > 200:
-            raise Refused(422, "a text to search for has at most 200 letters")
+            raise Rejected(422, "a text to search for has at most 200 letters")
         if not isinstance(group, list) or not all(map(self._is_group, group)):
-            raise Refused(422, "group must be pairs of a grouping and a group")
+            raise Rejected(422, "group must be pairs of a grouping and a group")
         start, most = asked.get("start") or 0, min(asked.get("most") or 15, 200)
 
         def ask() -> dict[str, Any]:
@@ -359,22 +359,22 @@ class Explorations:
     def _ranking(self, asked: Any) -> Ranking:
         of, measure = asked.get("of") or "nodes", asked.get("measure") or "change"
         if not isinstance(of, str) or not isinstance(measure, str):
-            raise Refused(422, "of and measure must be texts")
+            raise Rejected(422, "of and measure must be texts")
         return self.rankings.get(of, measure)
 
     async def steer(self, request: Request) -> Response:
-        """Stop a ranking, or go on with it."""
+        """Pause or resume a ranking."""
         asked = await body(request, {"act", "of", "measure"})
         act, ranking = asked.get("act"), self._ranking(asked)
         if act not in ("pause", "start"):
-            raise Refused(422, "act must be pause or start")
+            raise Rejected(422, "act must be pause or start")
         (ranking.pause if act == "pause" else ranking.start)()
         return JSONResponse(ranking.state())
 
     async def stream(self, request: Request) -> Response:
-        """A ranking as server-sent events; a browser that comes back goes on where it was."""
+        """A ranking as server-sent events; a browser that reconnects continues where it was."""
         if self._streams >= STREAMS:
-            raise Refused(429, f"at most {STREAMS} windows can follow the ranking")
+            raise Rejected(429, f"at most {STREAMS} windows can follow the ranking")
         ranking = self._ranking(request.query_params)
         last = request.headers.get("last-event-id", "0")
         cursor = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else 0
@@ -426,8 +426,8 @@ def _json(value: Any) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+async def _rejected(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Rejected)
     return JSONResponse({"error": error.message}, error.status)
 
 

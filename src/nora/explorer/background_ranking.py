@@ -92,7 +92,7 @@ class Ranking:
         self.done, self.status = len(known), "done"
 
     def start(self) -> None:
-        """Begin, or go on after a pause."""
+        """Start, or resume after a pause."""
         with self._lock:
             if self.status not in ("waiting", "paused"):
                 return

@@ -82,7 +82,7 @@ def _grouped(name: str, values: Any, num_nodes: int) -> Grouping:
 
 
 def kept_nodes(network: Network, wanted: Mapping[str, Any]) -> np.ndarray | None:
-    """Mask `[N]` of the nodes that fit; None where nothing is asked.
+    """Mask `[N]` of the nodes that match the filters; None without filters.
 
     Args:
         network: What is explored.

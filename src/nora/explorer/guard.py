@@ -27,7 +27,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nora.explorer.refusal import Refused
+from nora.explorer.rejection import Rejected
 
 ENTER = "/enter"
 # Requests per second over a long time, and at once.
@@ -71,7 +71,7 @@ class Keys:
         self._tokens: OrderedDict[str, None] = OrderedDict()
 
     def token(self) -> str:
-        """A new token; of those that were never used, the last few count."""
+        """A new token; only the last few unused tokens stay valid."""
         made = secrets.token_urlsafe(32)
         self._tokens[made] = None
         while len(self._tokens) > TOKENS:
@@ -79,7 +79,7 @@ class Keys:
         return made
 
     def spend(self, given: str) -> bool:
-        """Whether a token is good; from now on it is not."""
+        """Whether a token is valid; afterwards it is not."""
         found = [
             own for own in self._tokens if hmac.compare_digest(own.encode(), given.encode("utf-8"))
         ]
@@ -111,7 +111,7 @@ class Allowance:
         self.left, self.seen = float(burst), clock()
 
     def take(self) -> bool:
-        """Use up one; False where none is left."""
+        """Take one; False if none is left."""
         now = self.clock()
         self.left = min(self.burst, self.left + (now - self.seen) * self.rate)
         self.seen = now
@@ -145,32 +145,32 @@ class RequestGuard:
 
         try:
             own = self._answer(scope)
-        except Refused as refused:
-            own = self._refusal(scope, refused)
+        except Rejected as rejected:
+            own = self._rejection(scope, rejected)
         await (own or self.app)(scope, receive, with_headers)
 
     def _answer(self, scope: Scope) -> Response | None:
-        """What the guard itself answers; None where the app may."""
+        """The guard's own response; None if the request may pass to the app."""
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
-            raise Refused(421, "this server answers to 127.0.0.1 and localhost only")
+            raise Rejected(421, "this server answers to 127.0.0.1 and localhost only")
         own = f"http://{hosts[0].lower()}"
         origin, post = headers.get("origin"), scope["method"] not in ("GET", "HEAD")
         if (origin is None and post) or (origin is not None and origin.lower() != own):
-            raise Refused(403, "requests from other pages are refused")
+            raise Rejected(403, "requests from other pages are rejected")
         entering = scope["path"] == ENTER and scope["method"] == "GET"
         page = entering or scope["path"] == "/"
         if not page and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise Refused(403, "requests from other pages are refused")
+            raise Rejected(403, "requests from other pages are rejected")
         if entering:
             return self._enter(scope, headers)
         if not self._known(headers):
-            raise Refused(403, ASK_AGAIN)
+            raise Rejected(403, ASK_AGAIN)
         if not self.allowance.take():
-            raise Refused(429, "too many requests at once: wait a second")
+            raise Rejected(429, "too many requests at once: wait a second")
         if post and headers.get("content-type", "").split(";")[0].strip() != "application/json":
-            raise Refused(415, "send JSON, with Content-Type: application/json")
+            raise Rejected(415, "send JSON, with Content-Type: application/json")
         return None
 
     def _known(self, headers: Headers) -> bool:
@@ -191,10 +191,10 @@ class RequestGuard:
         if self._known(headers):
             return answer
         if not self.attempts.take():
-            raise Refused(429, "too many attempts: wait a minute")
-        raise Refused(403, ASK_AGAIN)
+            raise Rejected(429, "too many attempts: wait a minute")
+        raise Rejected(403, ASK_AGAIN)
 
-    def _refusal(self, scope: Scope, refused: Refused) -> Response:
+    def _rejection(self, scope: Scope, rejected: Rejected) -> Response:
         if scope["path"] in (ENTER, "/"):
-            return HTMLResponse(STRANGER.format(reason=refused.message), refused.status)
-        return JSONResponse({"error": refused.message}, refused.status)
+            return HTMLResponse(STRANGER.format(reason=rejected.message), rejected.status)
+        return JSONResponse({"error": rejected.message}, rejected.status)

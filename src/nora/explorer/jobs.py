@@ -1,4 +1,4 @@
-"""Long questions that a person waits for: their progress, and how they are cancelled."""
+"""Long requests: their progress and cancellation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CancelledError(Exception):
 
 @dataclass
 class Job:
-    """One question in work; a page polls it, and cancels it by closing its request."""
+    """A running request; a page polls its progress, and cancels it by closing the connection."""
 
     what: str = ""
     done: float = 0.0
@@ -23,7 +23,7 @@ class Job:
     cancelled: bool = False
 
     def step(self, what: str, done: float, total: float | None) -> None:
-        """Keep how far the work is; raise where it is to end."""
+        """Store the progress; raise if the job was cancelled."""
         if self.cancelled:
             raise CancelledError(what)
         self.what, self.done, self.total = what, done, total
@@ -38,5 +38,5 @@ class Job:
         return ask
 
     def state(self) -> dict[str, Any]:
-        """How far it is."""
+        """The progress."""
         return {"what": self.what, "done": self.done, "total": self.total}

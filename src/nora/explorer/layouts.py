@@ -158,7 +158,7 @@ def _kernel() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _field(place: np.ndarray, mass: np.ndarray, force: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The push on every node `[n, 2]`, per mass of its own."""
+    """The force on every node `[n, 2]`, per unit of its mass."""
     low, high = place.min(axis=0), place.max(axis=0)
     cell = max(float((high - low).max()), 1e-6) / (GRID - 2)
     spot = (place - low) / cell

@@ -33,7 +33,7 @@ MOST_CLASSES = 50
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A session and what is known of its graph.
+    """A session, and facts about its graph.
 
     Attributes:
         session: Asked by one thread at a time.
@@ -128,7 +128,7 @@ class Network:
         return np.repeat(np.arange(len(index.types)), index.counts)
 
     def named(self, node: int) -> Any:
-        """A node as questions take it: with its type where there are types."""
+        """A node as questions take it: with its type if the graph has types."""
         index = self.session.node_index
         return index.located(torch.tensor([node]))[0] if index.types else node
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nora.explorer.refusal import Refused
+from nora.explorer.rejection import Rejected
 from nora.graph.edge_lookup import EdgeType
 from nora.graph.edge_sets import edge_companions
 from nora.graph.edits import Edits
@@ -65,70 +65,70 @@ PageEdits = tuple[PageEdit, ...]
 def read_edits(given: Any, session: Session) -> PageEdits:
     """A request's edits, checked: sorted, each once; of two that set the same feature the last."""
     if not isinstance(given, list):
-        raise Refused(422, "edits must be a list")
+        raise Rejected(422, "edits must be a list")
     if len(given) > MOST:
-        raise Refused(422, f"at most {MOST} edits at once, got {len(given)}")
+        raise Rejected(422, f"at most {MOST} edits at once, got {len(given)}")
     found: dict[Any, PageEdit] = {}
     for one in given:
         change = _change(one, session)
         if change.kind in ("remove_edge", "add_edge"):
             other = "add_edge" if change.kind == "remove_edge" else "remove_edge"
             if any(key[0] == other and set(key[1]) == set(change.nodes) for key in found):
-                raise Refused(422, "an edge is both removed and added")
+                raise Rejected(422, "an edge is both removed and added")
         found[change.kind, change.nodes, change.feature, change.type] = change
     return tuple(sorted(found.values()))
 
 
 def _change(one: Any, session: Session) -> PageEdit:
     if not isinstance(one, Mapping):
-        raise Refused(422, "an edit must be an object with a kind")
+        raise Rejected(422, "an edit must be an object with a kind")
     kind = one.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise Refused(422, f"an edit's kind is one of {', '.join(KINDS)}")
+        raise Rejected(422, f"an edit's kind is one of {', '.join(KINDS)}")
     strange = set(one) - KINDS[kind] - {"kind"}
     if strange:
-        raise Refused(422, f"an edit of the kind {kind} has {', '.join(sorted(KINDS[kind]))}")
+        raise Rejected(422, f"an edit of the kind {kind} has {', '.join(sorted(KINDS[kind]))}")
     if kind == "remove":
         return PageEdit(kind, (node_id(one.get("node"), session),))
     if kind == "set":
         return _feature(one, session)
     ends = one.get("edge")
     if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
-        raise Refused(422, "an edge is a list of two nodes")
+        raise Rejected(422, "an edge is a list of two nodes")
     pair = tuple(node_id(end, session) for end in ends)
     edge_type = -1
     if kind == "add_edge" and session.node_index.types:
         pair, edge_type = _typed(pair, one.get("type"), session)
     elif one.get("type") is not None:
-        raise Refused(422, "only an added edge has a type, in a graph with edge types")
+        raise Rejected(422, "only an added edge has a type, in a graph with edge types")
     elif kind == "remove_edge" or session.edges.paired(None):
         pair = tuple(sorted(pair))
     given = one.get("values", {})
     if not isinstance(given, Mapping) or len(given) > 16:
-        raise Refused(422, "values of an edge are an object of numbers")
+        raise Rejected(422, "values of an edge are an object of numbers")
     values = sorted((str(key), _number(value)) for key, value in given.items())
     return PageEdit(kind, pair, values=tuple(values), type=edge_type)
 
 
 def node_id(given: Any, session: Session) -> int:
-    """A node's id as a request gives it."""
+    """A node's id from a request."""
     if isinstance(given, bool) or not isinstance(given, int):
-        raise Refused(422, "a node is given by its id, a whole number")
+        raise Rejected(422, "a node is given by its id, a whole number")
     if not 0 <= given < session.num_nodes:
-        raise Refused(422, f"node {given} is out of range: 0 … {session.num_nodes - 1}")
+        raise Rejected(422, f"node {given} is out of range: 0 … {session.num_nodes - 1}")
     return given
 
 
 def _number(given: Any) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise Refused(422, "a value must be a number")
+        raise Rejected(422, "a value must be a number")
     try:
         value = float(given)
     except OverflowError:
         value = math.inf
     # Models count in single precision, where what is larger would be infinite.
     if not abs(value) <= LARGEST:
-        raise Refused(422, f"a value must be finite, and at most {LARGEST:.3g}")
+        raise Rejected(422, f"a value must be finite, and at most {LARGEST:.3g}")
     return value
 
 
@@ -138,7 +138,7 @@ def _typed(pair: tuple[int, ...], given: Any, session: Session) -> tuple[tuple[i
     if given is not None and (
         isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(known)
     ):
-        raise Refused(422, "the type of an edge is its position in the list of edge types")
+        raise Rejected(422, "the type of an edge is its position in the list of edge types")
     index = session.node_index
     first, last = (kind for kind, _ in index.located(torch.tensor(pair)))
     fits = [
@@ -148,10 +148,10 @@ def _typed(pair: tuple[int, ...], given: Any, session: Session) -> tuple[tuple[i
         if edge_type is not None and (edge_type[0], edge_type[2]) == way and given in (None, at)
     ]
     if not fits:
-        raise Refused(422, f"no type of edge joins {first} and {last}")
+        raise Rejected(422, f"no type of edge joins {first} and {last}")
     if len({at for at, _ in fits}) > 1:
         names = ", ".join(kind[1] for at, _ in fits if (kind := known[at]) is not None)
-        raise Refused(
+        raise Rejected(
             422, f"several types of edge join {first} and {last}: give the type, one of {names}"
         )
     at, ends = fits[0]
@@ -163,9 +163,9 @@ def _feature(one: Mapping[str, Any], session: Session) -> PageEdit:
     row = features_of_node(node, session)
     feature = one.get("feature")
     if isinstance(feature, bool) or not isinstance(feature, int):
-        raise Refused(422, "a feature is given by its column, a whole number")
+        raise Rejected(422, "a feature is given by its column, a whole number")
     if not 0 <= feature < len(row):
-        raise Refused(422, f"feature {feature} is out of range: 0 … {len(row) - 1}")
+        raise Rejected(422, f"feature {feature} is out of range: 0 … {len(row) - 1}")
     return PageEdit("set", (node,), feature, _number(one.get("value")))
 
 
@@ -177,7 +177,7 @@ def features_of_node(node: int, session: Session) -> Tensor:
         store = session.data[kind]
     x = store.get("x")
     if not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point():
-        raise Refused(422, "this node has no features that can be set")
+        raise Rejected(422, "this node has no features that can be set")
     return x[at]
 
 
@@ -269,7 +269,7 @@ def _edges_between(
             if bool(session.edges.types[edge_type].holds(torch.tensor([local]).t()).all()):
                 found.append((edge_type, local))
     if not found:
-        raise Refused(422, f"edge {nodes[0]}–{nodes[1]} is not in the graph")
+        raise Rejected(422, f"edge {nodes[0]}–{nodes[1]} is not in the graph")
     return found
 
 

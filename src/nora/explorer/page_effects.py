@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from nora.explorer.network import Network
-from nora.explorer.refusal import Refused
+from nora.explorer.rejection import Rejected
 from nora.model.task import item_change
 from nora.report.consequences import LISTED_CHANGE, as_columns, consequence
 from nora.results.effect import NOTICEABLE, Effect
@@ -60,7 +60,7 @@ def effect_columns(effect: Effect, network: Network) -> dict[str, Any]:
 
 def _check_finite(total: float) -> None:
     if not math.isfinite(total):
-        raise Refused(
+        raise Rejected(
             422, "the model's predictions are not finite with these values: choose smaller ones"
         )
 

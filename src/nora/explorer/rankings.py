@@ -15,7 +15,7 @@ import torch
 
 from nora.explorer.background_ranking import Ranking
 from nora.explorer.network import Network
-from nora.explorer.refusal import Refused
+from nora.explorer.rejection import Rejected
 from nora.explorer.worker import Worker
 from nora.questions.fragile import flips_in
 from nora.questions.score import score
@@ -76,16 +76,16 @@ class Rankings:
         """A ranking, which may have to be made.
 
         Raises:
-            Refused: When this network has no such ranking.
+            Rejected: When this network has no such ranking.
         """
         if of not in OF:
-            raise Refused(422, f"of must be one of {', '.join(OF)}")
+            raise Rejected(422, f"of must be one of {', '.join(OF)}")
         if of == "fragile":
             measure = "change"
             if self.network.predicts != "classes":
-                raise Refused(422, "fragile predictions exist for classes only")
+                raise Rejected(422, "fragile predictions exist for classes only")
         if measure not in self.network.measures:
-            raise Refused(422, f"measure must be one of {', '.join(self.network.measures)}")
+            raise Rejected(422, f"measure must be one of {', '.join(self.network.measures)}")
         if (of, measure) == ("nodes", "change"):
             return self.main
         key = (of, measure)

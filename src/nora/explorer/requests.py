@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 
 from nora.explorer.jobs import Job
-from nora.explorer.refusal import Refused
+from nora.explorer.rejection import Rejected
 
 MOST_BYTES = 200_000
 # Less than the second that uvicorn gives requests when it stops.
@@ -28,28 +28,28 @@ async def answered(request: Request, future: Any, job: Job | None = None) -> Any
             future.cancel()
             if job is not None:
                 job.cancelled = True
-            raise Refused(503 if closing else 409, "this question was cancelled")
+            raise Rejected(503 if closing else 409, "this question was cancelled")
 
 
 async def body(request: Request, known: set[str]) -> dict[str, Any]:
     """The request's JSON object, of bounded size and without unknown keys."""
     size = request.headers.get("content-length", "0")
     if not (size.isascii() and size.isdecimal()) or int(size) > MOST_BYTES:
-        raise Refused(413, f"a request has at most {MOST_BYTES:,} bytes")
+        raise Rejected(413, f"a request has at most {MOST_BYTES:,} bytes")
     text = bytearray()
     async for part in request.stream():
         text += part
         if len(text) > MOST_BYTES:
-            raise Refused(413, f"a request has at most {MOST_BYTES:,} bytes")
+            raise Rejected(413, f"a request has at most {MOST_BYTES:,} bytes")
     try:
         value = json.loads(text.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise Refused(400, "the request is not valid JSON") from None
+        raise Rejected(400, "the request is not valid JSON") from None
     if not isinstance(value, dict):
-        raise Refused(422, "the request must be a JSON object")
+        raise Rejected(422, "the request must be a JSON object")
     strange = sorted(set(value) - known)
     if strange:
-        raise Refused(422, f"a request here has {', '.join(sorted(known))}")
+        raise Rejected(422, f"a request here has {', '.join(sorted(known))}")
     return value
 
 
@@ -63,5 +63,5 @@ def whole(request: Request, key: str, default: int, low: int = -1, high: int = 2
     if text is None:
         return default
     if not (text.isascii() and text.isdecimal() and len(text) < 17 and low <= int(text) <= high):
-        raise Refused(422, f"{key} must be a whole number")
+        raise Rejected(422, f"{key} must be a whole number")
     return int(text)

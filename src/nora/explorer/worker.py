@@ -14,7 +14,7 @@ NOW, SOON, LATER = 0, 1, 2
 
 
 class Worker:
-    """A queue of functions, worked off by one thread, the urgent first.
+    """A queue of functions that one thread executes, urgent ones first.
 
     A session is asked by one thread at a time; cancelling the future of a function that waits takes it out.
 

@@ -69,7 +69,7 @@ def rewrite(data: Data | HeteroData, change: Rewriting) -> Data | HeteroData:
         # PyG counts the nodes of a graph without features by its edges.
         if isinstance(new, HeteroData):
             new[kind].num_nodes = len(rows)
-        elif "num_nodes" in data or not _tells_size(data):
+        elif "num_nodes" in data or not _has_size(data):
             new.num_nodes = len(rows)
     return new
 
@@ -200,7 +200,7 @@ def _ends(data: Data | HeteroData, store: Any) -> tuple[Kind, Kind] | None:
     return (store._key[0], store._key[2]) if isinstance(store._key, tuple) else None
 
 
-def _tells_size(data: Data) -> bool:
+def _has_size(data: Data) -> bool:
     """Whether PyG knows the number of nodes from a tensor of theirs."""
     return any(key in N_KEYS or "node" in key or key == "adj_t" for key in data.keys())  # noqa: SIM118
 

@@ -1,4 +1,4 @@
-"""Edits that follow each other, and edits that lead back: `first + second` and `edits.undo(data)`."""
+"""Edits one after the other, and inverse edits: `first + second` and `edits.undo(data)`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _Edge = tuple[Any, tuple[int, int], Any]
 
 
 def _listed(edges: Any) -> list[_Edge]:
-    """Every edge by itself, with its type (None without types) and its attributes."""
+    """Each edge with its type (None without types) and its attributes."""
     if isinstance(edges, Mapping):
         return [(key, ends, more) for key, part in edges.items() for _, ends, more in _listed(part)]
     return [(None, (int(one[0]), int(one[1])), (*one, None)[2]) for one in one_by_one(edges)]
@@ -78,7 +78,7 @@ def _position(
 
 
 def _check_direction(added: list[_Edge], ends: tuple[int, int]) -> None:
-    """Raise where it depends on the graph whether a removed edge is one of the added ones."""
+    """Raise if only the graph could decide whether a removed edge is one of the added ones."""
     reverse = ends[::-1]
     if ends != reverse and any(kind is None and other == reverse for kind, other, _ in added):
         raise ValueError(
@@ -160,7 +160,7 @@ def _stacked(first: Any, second: Any) -> Any:
 
 
 def inverse(done: EditBatch, data: Graph) -> Edits:
-    """From the graph after the one edit of `done` back to `data`, in the ids of the graph after it."""
+    """The edits that undo the one edit of `done`, with the ids of the edited graph."""
     index, lookup = node_index_of(data), EdgeLookup(data)
     counts, more = node_counts(data), done.added_counts
     removed = index.by_type(done.node.cpu())
@@ -214,7 +214,7 @@ def _ids_after(count: int, more: int, removed: Tensor) -> Tensor:
 
 
 def _ids_once_back(ids: Tensor, removed: Tensor) -> Tensor:
-    """The id of every node in the edit back, which adds the removed nodes after the last one."""
+    """The id of every node in the inverse edit, which adds the removed nodes after the last one."""
     found = ids.clone()
     found[removed] = torch.arange(len(removed)) + len(ids) - len(removed)
     return found

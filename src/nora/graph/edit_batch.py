@@ -1,7 +1,7 @@
 """Many independent edits of one graph, as pointer arrays.
 
-`Edits` is what a user says; `Edits.resolve(graph)` makes an `EditBatch` of it. The engine, the definition
-(`apply`, `nora.model.edited`), `Live` and the explorer take nothing else.
+`Edits` is what a user says; `Edits.resolve(graph)` makes an `EditBatch` of it. The engine, full passes
+(`apply`, `nora.model.edited`), `Live` and the explorer all take it.
 """
 
 from __future__ import annotations

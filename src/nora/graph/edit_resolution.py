@@ -160,7 +160,7 @@ def _features(given: Any, data: Graph, index: NodeIndex) -> dict[Kind, tuple[Ten
     for node, row in given.items():
         at = index.ids(node)
         if len(at) != 1:
-            raise ValueError(f"features names one node at a time, got {node!r}")
+            raise ValueError(f"features must name one node at a time, got {node!r}")
         kind, local = index.located(at)[0] if index.types else (None, int(at[0]))
         x = store_of(data, kind).get("x")
         if not isinstance(x, Tensor):

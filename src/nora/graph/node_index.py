@@ -54,7 +54,7 @@ class NodeIndex:
         return dict(zip(self.types, passed, strict=True))
 
     def sizes(self) -> dict[str, int] | None:
-        """The number of nodes of each type, as results carry it; None where there is only one."""
+        """The number of nodes of each type, as results store it; None if there is only one type."""
         return dict(zip(self.types, self.counts, strict=True)) if len(self.types) > 1 else None
 
     def span(self, node_type: str) -> slice:
@@ -126,7 +126,7 @@ class NodeIndex:
         return node_ids(ids, span.stop - span.start, what, owner) + span.start
 
     def named(self, ids: Iterable[int]) -> tuple[Any, ...]:
-        """Global ids as users name nodes: with their type where there are several."""
+        """Global ids as users name nodes: with their type if there are several types."""
         given = list(ids)
         return tuple(self.located(torch.tensor(given)) if self.sizes() else given)
 

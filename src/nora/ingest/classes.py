@@ -52,7 +52,7 @@ def labels_of(rows: NodeRows, at: int, num_nodes: int) -> Classes:
     if not kept.size:
         raise ValueError(
             f"{table.name} labels no node: every label is blank"
-            + (f", or of an id that is none: {unmatched}" if unmatched else "")
+            + (f", or belongs to an unknown id: {unmatched}" if unmatched else "")
         )
     given = column.codes[kept]
     names = sorted((str(column.distinct[code]) for code in np.unique(given)), key=_natural)
@@ -106,13 +106,13 @@ def _spelt(column: Column, name: str, notes: list[str]) -> Column:
     missing = [one for one in texts if one.lower() in MISSING]
     if missing:
         cells = int(np.isin(column.codes, [texts.index(one) for one in missing]).sum())
-        notes.append(f"{count(cells, 'label')} {missing[0]!r} of {name}: taken as not known")
+        notes.append(f"{count(cells, 'label')} {missing[0]!r} of {name}: treated as unknown")
         column = column.respelt(lambda one: "" if one in missing else one)
     for one in texts:
         if one.lower() in MAYBE_MISSING:
             notes.append(
-                f"{one!r} is taken as the name of a class of {name}; if it means that a label is not "
-                "known, leave the cell blank"
+                f"{one!r} is used as the name of a class of {name}; if it means that a label is "
+                "unknown, leave the cell blank"
             )
     known = set(texts)
     both = next((one for one in texts if plain_id(one) != one and plain_id(one) in known), None)
@@ -128,10 +128,10 @@ def _about_classes(names: list[str], sizes: np.ndarray) -> list[str]:
     """Classes that look like a slip.
 
     >>> _about_classes(["Left", "left", "right"], np.array([9, 4, 2]))[0]
-    "the classes 'Left' and 'left' differ only in case or blanks: taken as different classes"
+    "the classes 'Left' and 'left' differ only in case or blanks: treated as different classes"
     """
     notes = [
-        f"the classes {one!r} and {two!r} differ only in case or blanks: taken as different classes"
+        f"the classes {one!r} and {two!r} differ only in case or blanks: treated as different classes"
         for one, two in lookalikes(names)[:3]
     ]
     small = [position for position, size in enumerate(sizes) if size < FEWEST]

@@ -119,7 +119,7 @@ class EdgeColumns:
         _check_not_nodes(table, free[0], free[1])
         one, two = (table.columns[at] for at in free[:2])
         notes.append(
-            f"the columns {one!r} and {two!r} of {table.name} are taken as source and target"
+            f"the columns {one!r} and {two!r} of {table.name} are used as source and target"
         )
         return free[0], free[1]
 
@@ -157,7 +157,7 @@ def _first_two(table: Table, notes: list[str]) -> tuple[int, int]:
             f"{ends_named()}{hint}"
         )
     notes.append(
-        f"{table.name} has no header that is recognised: its first two columns are taken as "
+        f"{table.name} has no header that NORA knows: its first two columns are used as "
         "source and target"
     )
     return 0, 1
@@ -230,13 +230,13 @@ def node_column(table: Table, role: str, known: KnownIds, notes: list[str]) -> i
 
 
 def _about_guess(table: Table, at: int, meaning: str, names: Sequence[str]) -> list[str]:
-    """A note when a column is not called what it is taken for."""
+    """A note if a column is used for something other than its name says."""
     if canonical(table.columns[at]) in names:
         return []
     if not any(table.columns):
-        return [f"{table.name} has no header: its column {at + 1} is taken as the {meaning}"]
+        return [f"{table.name} has no header: its column {at + 1} is used as the {meaning}"]
     named = repr(table.columns[at]) if table.columns[at] else f"{table.title(at)}, without a name,"
-    return [f"{named} of {table.name} is taken as the {meaning}"]
+    return [f"{named} of {table.name} is used as the {meaning}"]
 
 
 def label_column_of(table: Table, id_at: int, named: str | None, notes: list[str]) -> int:

@@ -105,7 +105,7 @@ def _weights(table: Table, at: int) -> np.ndarray:
     for wrong, what in (
         (np.isnan(values), "is not a number"),
         (np.isinf(values), "is not finite"),
-        (values < 0, "is negative; weights say how strong a tie is, from 0 up"),
+        (values < 0, "is negative; weights must be at least 0"),
         (values > LARGEST, f"is more than {LARGEST:g}; divide all weights by a number"),
         ((values > 0) & (values < 1 / LARGEST), f"is less than {1 / LARGEST:g}, and not 0"),
     ):
@@ -118,7 +118,7 @@ def _weights(table: Table, at: int) -> np.ndarray:
         raise ValueError(f"{table.name}: all weights together are more than {LARGEST:g}")
     if not values.any():
         raise ValueError(
-            f"{table.name}: all weights are 0, so that no edge would count; mend them, or leave them "
+            f"{table.name}: all weights are 0, so no edge would count; correct them, or leave them "
             f"out with {option('ignore', [table.columns[at]])}"
         )
     return values
@@ -252,4 +252,4 @@ def _changes(keys: np.ndarray) -> np.ndarray:
 def _note_loops(ends: np.ndarray, notes: list[str]) -> None:
     loops = int((ends[0] == ends[1]).sum())
     if loops:
-        notes.append(f"{count(loops, 'edge leads', 'edges lead')} from a node to itself: kept")
+        notes.append(f"{count(loops, 'self-loop')}: kept")

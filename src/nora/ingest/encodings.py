@@ -36,7 +36,7 @@ WALK_WORK = 20_000_000
 
 
 def chosen_encoding(encoding: str, num_nodes: int) -> str:
-    """What `auto` stands for, and a check of everything else.
+    """Replace `auto` by encodings, and check all other names.
 
     >>> chosen_encoding("auto", 34), chosen_encoding("degree", 34)
     ('onehot+random-walk+degree', 'degree')

@@ -183,7 +183,7 @@ class _MadeFeatures:
                 notes.append(f"{count(amount, one, many)} {done}")
         for called in self.dated:
             notes.append(
-                f"{called!r} of {name} looks like dates, and is taken as words: {AS_DATES}"
+                f"{called!r} of {name} looks like dates, and is treated as words: {AS_DATES}"
             )
         if self.filled:
             were = "was filled with its" if self.filled == 1 else "were filled with their"
@@ -271,7 +271,7 @@ def _numeric(table: Table, at: int, blank: np.ndarray) -> np.ndarray | None:
             cell = column.cell(row)
             raise ValueError(
                 f"{table.place(row)}: {_short(cell)} in the column {title!r} {what}, unlike "
-                f"others there; mend it, or leave the cell blank if it is not known{rewritten(cell)}"
+                f"others there; correct it, or leave the cell blank if it is unknown{rewritten(cell)}"
             )
     return values
 

@@ -1,6 +1,6 @@
-"""Folders of datasets: as OGB lays them out (`raw/edge.csv.gz` …), and as PyG keeps what it has processed.
+"""Dataset folders: in OGB's layout (`raw/edge.csv.gz` …), and as processed by PyG.
 
-Nodes have no names there: they are called by their number, 0, 1, 2 …
+Nodes have no names there, so they are named by their ids, 0, 1, 2 …
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TEXT_BYTES = 150
 
 
 def read(path: Path, wanted: Wanted) -> dict[str, Table]:
-    """The tables `edges`, and `features` and `labels` where there are any, of a dataset's folder."""
+    """The table `edges` of a dataset's folder, and `features` and `labels` if it has them."""
     raw = path / "raw" if (path / "raw").is_dir() else path
     if _file(raw, OGB["edges"]) is not None:
         return _ogb(raw, wanted)
@@ -73,7 +73,7 @@ def _ogb(raw: Path, wanted: Wanted) -> dict[str, Table]:
 
 
 def _check_whole(table: Table) -> None:
-    """Raise unless the nodes of OGB's edges are numbers."""
+    """Raise unless the nodes of OGB's edges are integers."""
     for column in table.cells:
         odd = column.texts.filter(pc.invert(pc.match_substring_regex(column.texts, r"^[0-9]+$")))
         if len(odd):
@@ -85,7 +85,7 @@ def _check_whole(table: Table) -> None:
 
 
 def _class_name(text: str) -> str:
-    """A class's number as text; nothing where it is not known.
+    """A class id as text; empty if unknown.
 
     >>> _class_name("12345678.0"), _class_name("nan")
     ('12345678', '')
@@ -100,7 +100,7 @@ def _numbered(table: Table, columns: tuple[str, ...]) -> Table:
 
 
 def _pyg(path: Path, wanted: Wanted) -> dict[str, Table]:
-    """What PyG has processed: tensors only are read, nothing in the file is run."""
+    """Read a file processed by PyG: only tensors are read, and no code is executed."""
     from torch import Tensor
 
     graph = _stored_graph(path)
@@ -176,13 +176,13 @@ def _stored_graph(path: Path) -> dict[Any, Any]:
 
 
 def _array(path: Path, graph: dict[Any, Any], key: str, cell: int = 8) -> np.ndarray | None:
-    """An attribute as an array; None where there is none. A tensor may claim any size, so that comes first.
+    """An attribute as an array; None if it is missing. A tensor may claim any size, so that comes first.
 
     Args:
         path: The file, for messages.
         graph: The attributes.
         key: Which.
-        cell: The bytes that are made of each number.
+        cell: Bytes that each number takes in memory.
     """
     import torch
 

@@ -126,8 +126,8 @@ def lookalikes(names: Iterable[str]) -> list[tuple[str, str]]:
 def about_lookalikes(columns: Iterable[Column]) -> list[str]:
     """Notes about ids that differ in case or blanks alone.
 
-    >>> about_lookalikes([Column(pa.array(["Ann", "bob"])), Column(pa.array(["ann", "bob"]))])
-    ["1 id differs from another only in case, blanks or encoding ('Ann' and 'ann'): taken as different nodes"]
+    >>> print(*about_lookalikes([Column(pa.array(["Ann", "bob"])), Column(pa.array(["ann", "bob"]))]))
+    1 id differs from another only in case, blanks or encoding ('Ann' and 'ann'): treated as different nodes
     """
     ids = pa.concat_arrays([column.texts for column in columns]).unique()
     if plain_ascii(ids):
@@ -140,5 +140,5 @@ def about_lookalikes(columns: Iterable[Column]) -> list[str]:
     differ = count(len(pairs), "id differs from another", "ids differ from others")
     return [
         f"{differ} only in case, blanks or encoding ({'e.g. ' * (len(pairs) > 1)}{pairs[0][0]!r} and "
-        f"{pairs[0][1]!r}): taken as different nodes"
+        f"{pairs[0][1]!r}): treated as different nodes"
     ]

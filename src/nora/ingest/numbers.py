@@ -1,8 +1,8 @@
 """Cells as numbers.
 
-Where columns are separated by semicolons, a comma may be the decimal mark, and a point then parts thousands.
-Whether `1.967` is about two or about two thousand is decided by the column's other cells; where they do not
-decide it, it is rejected.
+Where columns are separated by semicolons, a comma may be the decimal mark, and a point the thousands
+separator. Whether `1.967` is about two or about two thousand is decided by the column's other cells; where
+they do not decide it, it is rejected.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _pointed(table: Table, at: int, texts: pd.Series) -> pd.Series:
 def _check_points(
     table: Table, at: int, texts: pd.Series, comma: pd.Series, thousands: pd.Series
 ) -> None:
-    """Raise where a point may part thousands or decimals, and either would make a column of numbers."""
+    """Raise if a point may be a thousands separator or a decimal mark, and both readings give numbers."""
     whole = texts.str.fullmatch(r"[+-]?\d+")
     known = ~texts.str.lower().isin(UNKNOWN)
     beside = comma if comma.any() else whole
@@ -81,7 +81,7 @@ def _check_points(
 
 
 def rewritten(cell: str) -> str:
-    """The message about a number as people write it, not programs; else "".
+    """A hint if a cell is a number in a notation for people, such as 1.967,14; else "".
 
     >>> rewritten("1.967,14"), rewritten("two")
     ('. Write numbers with a decimal point and without thousands separators: 1967.14', '')
@@ -90,7 +90,7 @@ def rewritten(cell: str) -> str:
 
 
 def unknown(column: Column) -> np.ndarray:
-    """Mask `[rows]` of the cells that stand for a number that is not known.
+    """Mask `[rows]` of the cells that mean an unknown number.
 
     >>> unknown(Column(pa.array(["", "NA", "0"]))).tolist()
     [True, True, False]

@@ -342,7 +342,7 @@ def _graph(
     encoding: str,
     notes: list[str],
 ) -> Reading:
-    """The graph, with features made where there are none."""
+    """The graph, with encodings if it has no features."""
     ids, edge_index = edges.ids, torch.from_numpy(edges.index)
     weight = None if edges.weight is None else torch.from_numpy(edges.weight).float()
     parts = [] if own is None else [torch.from_numpy(own.x)]
@@ -351,7 +351,7 @@ def _graph(
         made = chosen_encoding(encoding, len(ids))
         parts.append(encode(made, edge_index, len(ids), weight))
         what = "features are made from the graph" if own is None else "features were added to yours"
-        notes.append(f"{what} (encoding {made}); they stay as they are when a node is removed")
+        notes.append(f"{what} (encoding {made}); they do not change when a node is removed")
     data = Data(
         x=torch.cat(parts, dim=1) if len(parts) > 1 else parts[0],
         edge_index=edge_index,

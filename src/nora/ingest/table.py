@@ -225,7 +225,7 @@ Header = Callable[[list[str]], bool]
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """What the reader of a format is asked for. It returns a table by role, or several: `edges` (of nodes
+    """A request to the reader of a format. It returns a table by role, or several: `edges` (of nodes
     that are named by ids), `features`, `labels`, and `attributes` of nodes that a graph file has.
 
     Attributes:

@@ -309,7 +309,7 @@ def _read_columns(
 
 
 def _check_closed(text: _Text) -> None:
-    """Raise when the last row goes on to the end of the file behind a quotation mark left open."""
+    """Raise if a quotation mark is left open, so that the last row extends to the end of the file."""
     if text.quoted and memoryview(text.raw).tobytes().count(b'"') % 2:
         line, row = text.line, [""]
         for line, row in text.records():  # noqa: B007 (the last one is wanted)

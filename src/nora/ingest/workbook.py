@@ -42,7 +42,7 @@ def workbook_text(path: Path) -> bytes:
     check_fits(path.name, BYTES_EACH * size)
     try:
         return _as_csv(path, openpyxl)
-    except (_RefusedError, MemoryError):
+    except (_InvalidWorkbookError, MemoryError):
         raise
     except Exception as error:  # whatever the parser trips over in a file from anybody
         reason = short(f"{type(error).__name__}: {error}", 200)
@@ -51,7 +51,7 @@ def workbook_text(path: Path) -> bytes:
         ) from error
 
 
-class _RefusedError(ValueError):
+class _InvalidWorkbookError(ValueError):
     """A workbook that can be read, but not as one table."""
 
 
@@ -63,9 +63,9 @@ def _as_csv(path: Path, openpyxl: Any) -> bytes:
         book.close()
     found = {title: rows for title, rows in tables.items() if any(map(any, rows))}
     if not found:
-        raise _RefusedError(f"{path.name} is empty")
+        raise _InvalidWorkbookError(f"{path.name} is empty")
     if len(found) > 1:
-        raise _RefusedError(
+        raise _InvalidWorkbookError(
             f"{path.name} has {len(found)} sheets with content ({listed(map(repr, found), 5)}): save each as "
             "a file of its own"
         )
@@ -102,8 +102,8 @@ def _text(cell: Any, name: str) -> str:
     if value is None:
         return ""
     if cell.data_type == "e":
-        raise _RefusedError(
-            f"{name}, cell {cell.coordinate}: {value} is an error of the spreadsheet; mend the cell or "
+        raise _InvalidWorkbookError(
+            f"{name}, cell {cell.coordinate}: {value} is an error of the spreadsheet; correct the cell or "
             "leave it blank"
         )
     if isinstance(value, datetime) and value.time() == time():
@@ -126,7 +126,7 @@ def _check_formulas(path: Path, title: str, openpyxl: Any) -> None:
     try:
         for known, given in zip(_cells(values[title]), _cells(formulas[title]), strict=False):
             if known.value is None and given.data_type == "f":
-                raise _RefusedError(
+                raise _InvalidWorkbookError(
                     f"{path.name}, cell {given.coordinate} holds a formula without its value: open the "
                     "workbook in Excel or LibreOffice and save it, or save the table as CSV"
                 )

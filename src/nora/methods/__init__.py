@@ -26,7 +26,7 @@ Method = Callable[..., Any]
 
 @dataclass(frozen=True)
 class MethodFacts:
-    """What others ask about a method.
+    """Facts about a method.
 
     Attributes:
         chooses: It returns the choice of another method instead of scores.
@@ -55,7 +55,7 @@ class MethodFacts:
     execution_options: tuple[str, ...] = ()
     errors_unless: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
-    def tells_errors(self, options: Mapping[str, Any]) -> bool:
+    def estimates_errors(self, options: Mapping[str, Any]) -> bool:
         """Whether, with these options, parts have standard errors."""
         unless = self.errors_unless
         return bool(unless) and not any(options[name] in values for name, values in unless.items())

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch_geometric.nn import MessagePassing
 
-from nora.engine.edit_support import why_not
+from nora.engine.edit_support import unsupported_edits
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import FIRST, MOST
 from nora.engine.estimate.cost_sample import Agreement, CostSample
@@ -110,7 +110,7 @@ class Budget:
         return self.began + self.seconds - time.perf_counter()
 
     def over(self, done: int) -> bool:
-        """Whether to stop after so many removals."""
+        """Whether to stop after this many removals."""
         return done >= self.least and self.left <= 0
 
     def choose(
@@ -143,7 +143,7 @@ class Budget:
 
 @METHODS.register(
     "auto",
-    "exact where it fits the budget, else the best estimate; reports which",
+    "exact if it fits the budget, else the best estimate; reports which",
     MethodFacts(chooses=True, uses_engine=True, runs_again=True),
 )
 def auto(
@@ -191,13 +191,13 @@ def _choose(
     if nodes and not prepared.ready and PREPARING * forward > (1 + LATE) * budget:
         return _last_resort(
             problem,
-            f"to prepare exact would alone take {duration(PREPARING * forward)}, more than the budget of "
+            f"preparing exact alone would take {duration(PREPARING * forward)}, more than the budget of "
             f"{duration(budget)}",
             budget / forward,
         )
     try:
         engine = prepared.engine(problem, removals=count)
-        reason = why_not(engine, removals)
+        reason = unsupported_edits(engine, removals)
     except UnsupportedError as error:
         reason = str(error)
     if not reason:
@@ -214,7 +214,7 @@ def _choose(
         return Choice("exact", options, why, by_passes, 1.0)
     return _last_resort(
         problem,
-        f"the engine cannot follow this model ({reason}), and brute force would take "
+        f"the engine does not support this model ({reason}), and brute force would take "
         f"{duration(by_passes)}, more than the budget of {duration(budget)}",
         budget / forward,
     )
@@ -261,8 +261,8 @@ def _by_sample(
         price += f", and no tolerance up to {TOLERANCES[-1]:g} fits {duration(budget)}"
     else:
         price += (
-            f", and with tolerance {found.options['tolerance']:g}, which fits {duration(budget)}, it would "
-            f"be off too far{_accuracy(agreement)}"
+            f", and with tolerance {found.options['tolerance']:g}, which fits {duration(budget)}, its "
+            f"error would be too large{_accuracy(agreement)}"
         )
     if sketch <= left:
         return Choice(
@@ -305,7 +305,7 @@ def _last_resort(problem: Problem, price: str, fits: float) -> Choice:
         few = f"about {int(fits):,} fit" if fits >= 1 else "not even one fits"
         raise ValueError(
             f"nothing fits the budget: {price}. Ask for fewer nodes (nodes=…, {few}), give it the time "
-            f"(budget=…), or take {option('method', 'exact')}, which takes what it takes"
+            f"(budget=…), or take {option('method', 'exact')}, however long it takes"
         )
     return Choice(
         "nora",
@@ -351,7 +351,8 @@ def _tolerable(
         "exact",
         {**options, "tolerance": tolerance},
         f"{price}; with tolerance {tolerance:g}, removals should take {duration(seconds)}{over}, and on "
-        f"{len(scores)} sampled {removed} it correlates with exact by {found.pearson:.4f}{_accuracy(found)}",
+        f"{len(scores)} sampled {removed} its correlation with exact is {found.pearson:.4f}"
+        f"{_accuracy(found)}",
         seconds,
         found.pearson,
         found.spearman,

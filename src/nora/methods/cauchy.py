@@ -40,7 +40,7 @@ BENDS = (0.2, 2.0)
 
 @METHODS.register(
     "cauchy",
-    "first-order sketch: no labels, no tuning, every reach",
+    "first-order sketch: needs no labels and no tuning",
     MethodFacts(
         uses_engine=True, labels="optional", execution_options=("memory", "workers", "backend")
     ),
@@ -62,7 +62,7 @@ def cauchy(
         prepared: What is prepared for the exact engine.
         samples: Projections, one backward pass each; the relative error falls with their root.
         seed: Seed of the projections.
-        memory: What gradients and chunks may take together, e.g. `"2GB"`.
+        memory: Memory limit of gradients and chunks together, e.g. `"2GB"`.
         workers: Threads; all cores by default.
         backend: As in `exact`.
     """

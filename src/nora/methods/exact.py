@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nora.engine.edit_support import why_not
-from nora.engine.effects import Effects, Moves
+from nora.engine.edit_support import unsupported_edits
+from nora.engine.effects import ChangedPredictions, Effects
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import estimated
 from nora.engine.exec.kernels.choice import BackendName
@@ -45,7 +45,7 @@ from nora.stacklevel import warn
 
 # What is made of changed predictions: the sums of measures `[m, columns]`, the definition's change `[m, 1]`
 # (None), or whatever a function of the predictions on `G` and those that change returns.
-Measures = Measuring | Callable[[Tensor, Moves], Any] | None
+Measures = Measuring | Callable[[Tensor, ChangedPredictions], Any] | None
 NO_FASTER = "a full pass for every {removed} takes no longer here"
 
 
@@ -53,7 +53,7 @@ class ScoredPart(NamedTuple):
     """A finished part.
 
     Attributes:
-        which: Which removals, by their places, or by what stands for them in results `[m]`.
+        which: The removals, by position or by their ids in results `[m]`.
         values: Their values `[m, columns]`, or whatever measures have made of them.
         errors: Standard errors of estimates `[m]`; None where values are exact.
     """
@@ -65,7 +65,7 @@ class ScoredPart(NamedTuple):
 
 @dataclass(frozen=True)
 class ExactOptions:
-    """How removals are computed: the options of `exact`, checked.
+    """The options of `exact`, checked.
 
     Attributes:
         tolerance: The relative error that estimates aim at; 0 is exact.
@@ -109,7 +109,7 @@ Ready = tuple[Engine | None, dict[str, Any]]
 
 @METHODS.register(
     "exact",
-    "the definition's numbers, incrementally: hundreds of times faster than brute",
+    "the same numbers as brute, by recomputing only what changes: hundreds of times faster",
     MethodFacts(
         uses_engine=True,
         exact=True,
@@ -218,7 +218,7 @@ def parts_of(
                     yield ScoredPart(rest[which], values)
                 return {"fallback": reason, **facts, "followed": "mixed" if done else "brute"}
             done.append(part.which)
-            if isinstance(part.values, Moves):
+            if isinstance(part.values, ChangedPredictions):
                 part = ScoredPart(part.which, reduced(engine.before, measures, part.values))
             yield part
     passed = facts.get("full_passes", 0)
@@ -238,7 +238,7 @@ def engine_for(
     count: int | None = None,
     quickest: bool = False,
 ) -> Ready:
-    """The engine that answers for these removals, None for full passes; and why, as facts of the run.
+    """The engine for these removals, or None for full passes, and the reason as facts of the run.
 
     Args:
         problem: The question.
@@ -260,7 +260,7 @@ def engine_for(
     except UnsupportedError as error:
         warn(f"exact falls back to brute force: {error}", RuntimeWarning)
         return None, {"fallback": str(error)}
-    if reason := why_not(engine, removals):
+    if reason := unsupported_edits(engine, removals):
         warn(f"exact falls back to a full pass for every edge: {reason}", RuntimeWarning)
         return None, {"fallback": reason}
     if quickest and how.tolerance == 0 and is_slower(checked, count):
@@ -283,7 +283,7 @@ def _removed(removals: EditBatch) -> str:
     return "edge" if len(removals.edge) else "node"
 
 
-def reduced(before: Tensor, measures: Measures, moves: Moves) -> Any:
+def reduced(before: Tensor, measures: Measures, moves: ChangedPredictions) -> Any:
     """What measures make of changed predictions."""
     if not isinstance(measures, Measuring):
         assert measures is not None, "the definition is summed by the engine, or by a full pass"

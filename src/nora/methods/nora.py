@@ -93,9 +93,9 @@ class _LayerInputs:
 
 
 def _differentiable(data: Graph) -> Graph:
-    """The graph with features that require gradients, so that everything after them does too.
+    """The graph with features that require gradients, so that everything computed from them does too.
 
-    Else it would depend on the model's `requires_grad` flags which paths a gradient takes.
+    Otherwise the paths of the gradient would depend on the model's `requires_grad` flags.
     """
     data = copy.copy(data)
     for store in data.node_stores:
@@ -143,7 +143,7 @@ def layer_terms(problem: Problem, weighting: Weighting) -> list[LayerParts]:
 
 
 def _numbered(problem: Problem) -> set[int]:
-    """At which global ids the types begin whose features are numbers that the model looks up.
+    """The first global ids of node types whose features are ids that the model looks up.
 
     Such features are one-hot: of `∂f/∂h ∘ h` only the entry of the node itself is not 0, and it is the
     product of the looked-up row with its gradient, one number per node.
@@ -199,7 +199,7 @@ def topology_part(degree: Degrees, k1: float, k2: float, k2_prime: float) -> Ten
 
 
 def combine(gradient: Tensor, topology: Tensor, k3_prime: float) -> Tensor:
-    """Bring the structural part to the gradient part's mean, weigh it by `k₃'` and add."""
+    """Scale the structural part to the gradient part's mean, multiply it by `k₃'`, and add both."""
     scale = gradient.mean() / topology.mean().clamp(min=torch.finfo(topology.dtype).tiny)
     return gradient + k3_prime * scale * topology
 

@@ -269,7 +269,9 @@ def predict_n(
     return _predicted(problem, lambda output: output.squeeze(-1), 1, how, centred=True)
 
 
-@METHODS.register("predict-e", "baseline: a GCN that reads influence off a node's edges", FACTS)
+@METHODS.register(
+    "predict-e", "baseline: a GCN that regresses influence from a node's edges", FACTS
+)
 def predict_e(
     problem: Problem,
     *,

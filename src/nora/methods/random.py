@@ -1,4 +1,4 @@
-"""Yardstick: what no knowledge at all gives."""
+"""Yardstick: random scores, which use no information."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Whether a model knows nodes by their ids: it has weights by node id, or edges that are not in the graph.
+"""Detect models that depend on node ids: they have weights per node id, or edges that are not in the graph.
 
-When the nodes are numbered otherwise, predictions move along with them. Where they do not, the model may have
-rows of its own for the nodes (an embedding): then predictions move along if these rows are moved too. Or it
-knows nodes by numbers in lists, constants or loops. If nodes then depend on each other in a graph without any
-edges, the model has edges of its own, and is refused.
+If the nodes are renumbered, the predictions should be permuted in the same way. If they are not, the model
+may store one row per node (an embedding); then permuting these rows as well restores the predictions. Or it
+contains node ids in lists, constants or loops. If nodes then depend on each other in a graph without any
+edges, the model contains edges itself, and is rejected.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 
 def by_id(problem: Problem, reading: InputWatcher, runs_on_part: bool = False) -> str:
-    """Why the model needs nodes to keep their ids; empty where it does not.
+    """The reason why the model needs nodes to keep their ids; empty if it does not.
 
     Args:
         problem: The question.
-        reading: What a pass has read.
+        reading: What a forward pass has read.
         runs_on_part: Whether the model was seen to run on a graph with fewer nodes.
 
     Raises:
-        ValueError: When it has edges of its own.
+        ValueError: When the model contains edges itself.
     """
     if problem.num_nodes < 2:
         return ""
@@ -47,18 +47,13 @@ def by_id(problem: Problem, reading: InputWatcher, runs_on_part: bool = False) -
     elsewhere = reading.numbers + reading.picked + reading.rows
     if (held or elsewhere) and not follows(problem):
         if held and _follow_with(problem, held):
-            return (
-                "has weights by node id (it predicts otherwise when the nodes are numbered "
-                "otherwise)"
-            )
+            return "has weights per node id (its predictions change when the nodes are renumbered)"
         if elsewhere and not _in_order(problem):
             where = " and ".join(dict.fromkeys(str(line) for line in elsewhere[:3]))
             if _without_edges(problem, isolate_nodes(problem.data, _all_nodes(problem))):
                 raise ValueError(_of_its_own(reading, where))
             if reading.numbers:
-                return (
-                    f"knows nodes by their numbers, from outside of the graph's tensors at {where}"
-                )
+                return f"uses node ids that do not come from the graph's tensors, at {where}"
     node = None if runs_on_part else _harmless(problem)
     if node is None:
         return ""
@@ -90,18 +85,18 @@ def _of_its_own(reading: InputWatcher, where: str) -> str:
         return (
             "the model reads edges that are not in data: without any edge in data, nodes still "
             "depend on each other, and node ids or a matrix of nodes come from elsewhere, at "
-            f"{where}. A removal would leave them as they are. {REMEDY}"
+            f"{where}. A removal would not change them. {REMEDY}"
         )
     return (
-        "the model reads edges that are not in data, or takes a node by its place: without any edge in data, "
-        f"nodes still depend on each other, and rows are picked by numbers in the code, at {where}. After a "
-        "removal these numbers are of other nodes. Put edges into data.edge_index, and mark a node that is "
-        "special in data.x"
+        "the model reads edges that are not in data, or selects nodes by ids in its code: without any edge "
+        f"in data, nodes still depend on each other, and rows are selected by constant ids at {where}. "
+        "After a removal these ids belong to other nodes. Put edges into data.edge_index, and mark special "
+        "nodes in data.x"
     )
 
 
 def _runs_without_another(problem: Problem, node: Tensor) -> bool:
-    """Whether the model can be run without some other node, so that fewer nodes are not the trouble."""
+    """Whether the model runs without some other node, so that the number of nodes is not the cause."""
     others = torch.arange(problem.num_nodes)
     for other in others[others != node.cpu()][[0, -1]].split(1):
         task, _ = problem.task.survivors(kept(other.to(problem.device), problem.num_nodes))
@@ -115,9 +110,9 @@ def _runs_without_another(problem: Problem, node: Tensor) -> bool:
 
 
 def _harmless(problem: Problem) -> Tensor | None:
-    """A node to remove `[1]`, one without which a model that scores pairs still has some.
+    """A node to remove `[1]`, so that a model that scores pairs still has some pairs to score.
 
-    A neighbour of the node with most edges, if there is one: its removal is then worth a comparison.
+    A neighbour of the node with most edges if possible, because its removal changes predictions.
     """
     nodes = problem.nodes if problem.nodes.numel() else torch.arange(problem.num_nodes)
     if problem.direct:
@@ -133,7 +128,7 @@ def _harmless(problem: Problem) -> Tensor | None:
 
 
 def _held_rows(problem: Problem) -> list[Tensor]:
-    """Tensors of the model, or that the call brings along, that are as long as the nodes of a type."""
+    """Tensors of the model or of `forward` that are as long as the nodes of a type."""
     counts = {*node_counts(problem.data).values(), problem.num_nodes}
     held = Snapshot(problem.model, getattr(problem.task, "decoder", None))
     tensors = [parameter for _, parameter in held.parameters] + held.buffers
@@ -146,9 +141,9 @@ def _held_rows(problem: Problem) -> list[Tensor]:
 
 
 def _follow_with(problem: Problem, held: list[Tensor]) -> bool:
-    """Whether the predictions move with the nodes if rows that the model holds move along.
+    """Whether predictions are permuted with the nodes if the rows that the model stores are permuted too.
 
-    An order that the model itself puts on the nodes (`roll`, `cumsum`) is not undone by that.
+    They are not if the model depends on the order of the nodes (`roll`, `cumsum`).
     """
     for chosen in [held, *([tensor] for tensor in held if len(held) > 1)]:
         copies = [tensor.detach().clone() for tensor in chosen]
@@ -167,7 +162,7 @@ def _follow_with(problem: Problem, held: list[Tensor]) -> bool:
 
 
 def _moved(tensor: Tensor, problem: Problem) -> Tensor:
-    """A tensor with its rows by node id in the order that `relabelled` puts the nodes in."""
+    """A tensor with one row per node, permuted as `relabelled` permutes the nodes."""
     _, order = relabelled(problem.data)
     orders = {problem.num_nodes: order}
     passed = 0
@@ -181,7 +176,7 @@ def _moved(tensor: Tensor, problem: Problem) -> Tensor:
 
 
 def _captured(function: Any, depth: int = 3) -> Iterator[Tensor]:
-    """Tensors that a function brings along: in its closure, its defaults, or as an attribute."""
+    """Tensors of a function: in its closure, its defaults, or its attributes."""
     if isinstance(function, Tensor):
         yield function
     elif isinstance(function, nn.Module):
@@ -214,10 +209,10 @@ def _all_nodes(problem: Problem) -> Tensor:
 
 
 def _in_order(problem: Problem) -> bool:
-    """Whether predictions depend on the order of the nodes (`roll`, `cumsum`), whatever ids the model knows.
+    """Whether predictions depend on the order of the nodes (`roll`, `cumsum`), apart from ids in the model.
 
-    A second copy of the graph is beyond all ids that it may know: when nodes of this copy alone are numbered
-    otherwise, predictions move along, unless their order matters.
+    A second copy of the graph is added behind the first, whose ids the model cannot contain. If only nodes of
+    this copy are renumbered, predictions are permuted accordingly, unless the order matters.
     """
     every = _all_nodes(problem)
     counts = torch.tensor(list(node_counts(problem.data).values()))
@@ -244,9 +239,10 @@ def _in_order(problem: Problem) -> bool:
 
 
 def _without_edges(problem: Problem, bare: Any) -> bool:
-    """Whether nodes depend on others in a graph without edges: some features change, rows of others do.
+    """Whether nodes depend on each other in a graph without edges.
 
-    Any two nodes differ in a bit of their ids: of every pair, each one is changed without the other once.
+    Features of half of the nodes change, and predictions of the others must not. The halves are given by one
+    bit of the node ids after the other, so that every pair of nodes is separated once.
 
     Args:
         problem: The question.
@@ -295,9 +291,10 @@ def _otherwise(data: Data | HeteroData, some: Tensor, dice: torch.Generator) -> 
 def relabelled(
     data: Data | HeteroData, seed: int = 0, second_half: bool = False
 ) -> tuple[Data | HeteroData, Tensor]:
-    """The graph with its nodes numbered otherwise, and the old global id of each node.
+    """The graph with renumbered nodes, and the old global id of each node.
 
-    All nodes of a type are on one cycle: no group of them keeps its ids. The order of the edges stays.
+    The permutation is one cycle over all nodes of a type, so no group of nodes keeps its ids. The order of
+    the edges is unchanged.
 
     Args:
         data: The graph.
@@ -320,7 +317,7 @@ def relabelled(
 
 
 def follows(problem: Problem, given: Data | HeteroData | None = None) -> bool:
-    """Whether the predictions move with the nodes when these are numbered otherwise."""
+    """Whether predictions are permuted with the nodes when these are renumbered."""
     data, old = relabelled(problem.data)
     data = data if given is None else given
     old = old.to(problem.device)
@@ -339,7 +336,7 @@ def follows(problem: Problem, given: Data | HeteroData | None = None) -> bool:
 
 
 def _same_rows(found: Tensor, expected: Tensor) -> bool:
-    """Whether rows are equal but for rounding, which grows with the depth of a model."""
+    """Whether rows are equal up to rounding, which grows with the depth of a model."""
     rounding = 1e-6 if expected.dtype == torch.double else 1e-3
     rounding = max(rounding, 8 * torch.finfo(expected.dtype).eps)
     found, expected = found.double(), expected.double()

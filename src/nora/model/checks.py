@@ -69,8 +69,8 @@ def check_model(problem: Problem, again: bool = True, call: ModelCall | None = N
         if reason:
             warn(
                 f"the model {type(problem.model).__name__} {reason}: a removed node keeps its id and "
-                "loses its edges (it is isolated), instead of being deleted. Keep what belongs to "
-                "the nodes in the data (data.x, or data.n_id to look it up) to have them deleted",
+                "loses its edges (it is isolated), instead of being deleted. To have nodes deleted, keep "
+                "per-node values in data (data.x, or data.n_id to look them up)",
                 RuntimeWarning,
             )
             problem = replace(problem, by_id=True)
@@ -89,7 +89,7 @@ def check_model(problem: Problem, again: bool = True, call: ModelCall | None = N
 
 
 def _check_rows(problem: Problem, read: set[str]) -> None:
-    """Raise where a graph has as many edges as nodes, and it is not said whose rows a tensor holds."""
+    """Raise if a graph has as many edges as nodes, so that the rows of a tensor could belong to either."""
     if not isinstance(problem.data, Data) or problem.edge_index.size(1) != problem.num_nodes:
         return
     for name, value in problem.data.items():
@@ -108,9 +108,9 @@ def _check_precomputed(problem: Problem, read: set[str]) -> None:
         return
     for what, transform in precomputed(problem.data, read):
         message = (
-            f"{what}: it was computed from the whole graph, and stays as it is when a node is removed. "
-            f"Influences then lack that part. Keep the graph without it in data, and pass "
-            f"transform={transform}, which computes it again without the removed node"
+            f"{what}: it was computed from the whole graph and does not change when a node is removed, so "
+            f"influences miss its part. Leave it out of data, and pass transform={transform}: NORA then "
+            "applies it to the graph without the removed node"
         )
         if problem.strict:
             raise ValueError(message)

@@ -174,7 +174,7 @@ def _object(value: Any) -> ContentParts:
 
 
 def _state(owner: type, state: Any) -> ContentParts:
-    """An object's attributes, without results that are kept for later."""
+    """An object's attributes, without cached results."""
     if isinstance(state, tuple) and len(state) == 2 and isinstance(state[0], dict | None):
         yield from _state(owner, state[0])
         yield from _state(owner, state[1])

@@ -42,7 +42,7 @@ class Changes:
         return after
 
     def survivors(self, count: int) -> Tensor:
-        """Mask `[items]` of the items that remain, of so many."""
+        """Mask `[items]` of the remaining items."""
         return kept(self.removed, count)
 
 
@@ -79,7 +79,7 @@ def run_after(problem: Problem, done: EditBatch) -> FullPass:
     """Run the model on the graph after the one edit of `done`, which must have a node."""
     if problem.by_id and done.added_nodes:
         raise ValueError(
-            "this model has weights by node id, and none for a new node: nodes cannot be added"
+            "this model has weights per node id, and none for a new node: nodes cannot be added"
         )
     keep = kept(done.node.to(problem.device), problem.num_nodes)
     task, survivors = problem.task.survivors(keep)
@@ -106,8 +106,8 @@ def run_after(problem: Problem, done: EditBatch) -> FullPass:
     wrong = problem.wrong_rows(output, task, count)
     if wrong:
         raise ValueError(
-            f"{wrong}: does it hold rows of its own for the nodes? Keep them in the data (e.g. data.x "
-            "or data.n_id) and look them up in forward, so that they follow the nodes"
+            f"{wrong}: does it store one row per node itself? Keep these rows in data (e.g. data.x, or "
+            "data.n_id to look them up in forward), so that a removal deletes them too"
         )
     return FullPass(problem, output, task, survivors, old)
 

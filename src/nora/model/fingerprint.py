@@ -36,7 +36,7 @@ def digest(parts: Iterable[Any]) -> str:
 
 
 def graph_fingerprint(data: Any) -> str:
-    """Digest of every tensor of a PyG graph: of what is kept with a saved run."""
+    """Digest of every tensor of a PyG graph that is saved with a run."""
     items = [
         (f"{store._key}/{key}" if store._key is not None else key, value)
         for store in data.stores
@@ -52,7 +52,7 @@ def graph_fingerprint(data: Any) -> str:
 
 
 def _task_facts(task: Task) -> dict[str, Any]:
-    """A task's name and arguments, without what follows from them."""
+    """A task's name and arguments, without derived values."""
     given = dict(vars(task))
     if is_dataclass(task):
         given = {one.name: getattr(task, one.name) for one in fields(task) if one.init}
@@ -81,7 +81,7 @@ def fingerprint(
     key: str | None = None,
     graph: str | None = None,
 ) -> dict[str, Any]:
-    """What a score depends on, piece by piece, so that a mismatch can be named.
+    """Everything a score depends on, in named parts, so that a mismatch can be named.
 
     Args:
         problem: The question.

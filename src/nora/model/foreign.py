@@ -144,10 +144,10 @@ def check_structure(problem: Problem, reading: InputWatcher) -> None:
     for use in reading.uses:
         if use.source.name and not follows(problem):
             raise ValueError(
-                f"the model uses {use.source.name} as node ids, at {use.line}, but by its name it holds "
-                "no edges: a removal would neither take its edges away nor number its nodes again. Edges "
-                "need a name with edge_index in it, as in PyG (data.edge_index_follows), or an edge type "
-                "of HeteroData; other node ids must be computed in forward, from the edges"
+                f"the model uses {use.source.name} as node ids, at {use.line}, but its name does not mark it "
+                "as edges: a removal would neither delete them nor renumber their nodes. Name edges as in "
+                "PyG (data.edge_index_follows), or use an edge type of HeteroData; compute other node ids "
+                "in forward, from the edges"
             )
     for name, parameter in problem.model.named_parameters():
         if _holds_edges(problem, parameter):

@@ -55,7 +55,7 @@ def _check_types(data: HeteroData) -> None:
 
 
 def _check_weights(weight: Any, num_edges: int, where: str) -> None:
-    """Raise unless edge weights, where there are any, are one per edge."""
+    """Raise unless edge weights, if present, are one per edge."""
     if weight is None or (isinstance(weight, Tensor) and weight.dim() and len(weight) == num_edges):
         return
     got = list(weight.shape) if isinstance(weight, Tensor) else shown(weight)
@@ -82,7 +82,7 @@ def _check_edges(edge_index: Any, sources: int, targets: int, what: str) -> int:
 
 
 def _check_features(x: Any, num_nodes: int, what: str) -> None:
-    """Raise unless node features, where there are any, are dense, finite and one row per node."""
+    """Raise unless node features, if present, are dense, finite and one row per node."""
     if isinstance(x, list | tuple | np.ndarray):  # a removed node's rows would stay
         raise TypeError(f"{what} must be a tensor, got {type(x).__name__}; use torch.as_tensor(x)")
     if not isinstance(x, Tensor):

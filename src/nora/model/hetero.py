@@ -53,8 +53,8 @@ class HeteroForward:
             elif part.shape[0] != count:
                 raise ValueError(
                     f"the model returned {part.shape[0]} rows for the {count} nodes of type "
-                    f"{node_type!r}: does it hold rows of its own for the nodes? Keep them in the "
-                    "data (e.g. ids in x) and look them up in forward, so that they follow their node"
+                    f"{node_type!r}: does it store one row per node itself? Keep these rows in data (or "
+                    "ids in x, to look them up in forward), so that a removal deletes them too"
                 )
             rows.append(part)
         return torch.cat(rows)
@@ -78,7 +78,7 @@ class HeteroForward:
 
 
 def hetero_forward(task: Task, index: NodeIndex, call: CallModel) -> HeteroForward:
-    """The forward call that gives what the task is about."""
+    """The forward call that returns the task's output."""
     if isinstance(task, LinkPrediction):
         ends = end_types(task, index)
         return HeteroForward(call, tuple(t for t in index.types if t in ends))

@@ -264,7 +264,7 @@ def _may_hold_ids(tensor: Tensor) -> bool:
 
 
 def _memory_of(tensor: Tensor) -> int:
-    """What stands for the memory of a tensor, which its views share; 0 where there is none."""
+    """An id of a tensor's memory, which its views share; 0 without memory."""
     strided = tensor.layout == torch.strided and tensor.numel()
     return int(tensor.untyped_storage()._cdata) if strided else 0
 

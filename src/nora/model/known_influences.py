@@ -16,7 +16,7 @@ from nora.graph.removal import node_ids
 
 @runtime_checkable
 class HasScores(Protocol):
-    """What an `Influence` is here: scores of the nodes of a graph, NaN where there are none."""
+    """The part of an `Influence` that is used here: scores of the nodes, NaN for nodes without one."""
 
     @property
     def scores(self) -> Tensor:
@@ -87,7 +87,7 @@ def _by_node(labels: Any, index: NodeIndex) -> Tensor:
         ids, values = labels
     else:
         raise TypeError(
-            "labels are an Influence, a tensor [num_nodes], {node: influence} or (ids, influences); "
+            "labels must be an Influence, a tensor [num_nodes], {node: influence} or (ids, influences); "
             f"got {shown(labels)}"
         )
     given = ids if isinstance(ids, Tensor) else list(ids)
@@ -95,7 +95,7 @@ def _by_node(labels: Any, index: NodeIndex) -> Tensor:
     if index.types and not isinstance(given, Tensor):
         located = [index.ids(one, "labelled node") for one in given]
         if any(len(one) != 1 for one in located):
-            raise ValueError("labels name their nodes one by one, e.g. {('author', 17): 0.5}")
+            raise ValueError("labels must name nodes one by one, e.g. {('author', 17): 0.5}")
         given = [int(one) for one in located]
     where = torch.as_tensor(given)
     if where.dtype == torch.bool:

@@ -301,5 +301,5 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _is_unknown(value: Any) -> bool:
-    """Whether a value stands for a missing one: None, NaN or −1."""
+    """Whether a value means "unknown": None, NaN or −1."""
     return value is None or value != value or (isinstance(value, int) and value == -1)

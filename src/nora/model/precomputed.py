@@ -1,4 +1,4 @@
-"""Structure that was computed before the model sees the graph, as far as it can be recognised.
+"""Recognise structure that was computed before the model sees the graph.
 
 `G−r` must be normalised, encoded and counted afresh. Weights that `T.GCNNorm` has put into `data`, positional
 encodings, degrees among the features and propagated features stay those of `G`; only `transform=` computes
@@ -45,7 +45,7 @@ Precomputed = tuple[str, str]
 
 
 def precomputed(data: Data | HeteroData, read: set[str]) -> Iterator[Precomputed]:
-    """What of a graph was computed from its structure, and the transform that computes it again.
+    """Tensors of a graph that were computed from its structure, and transforms that recompute them.
 
     Args:
         data: The graph.
@@ -95,7 +95,7 @@ def _found(store: Any, name: str, value: Tensor, structure: Structure | None) ->
 
 
 class Structure:
-    """What can be computed from the edges of a graph alone.
+    """Values that can be computed from the edges of a graph alone.
 
     Args:
         edges: The edges `[2, E]`.
@@ -134,7 +134,7 @@ class Structure:
         return None
 
     def among(self, value: Tensor) -> Precomputed | None:
-        """What of the structure is among the columns of node values `[N]` or `[N, F]`."""
+        """The structure found among the columns of node values `[N]` or `[N, F]`."""
         x = value.view(len(value), -1)
         if not self.edges.numel() or not x.numel():
             return None
@@ -178,7 +178,7 @@ class Structure:
         return self.edges[:, here[self.edges[end]]]
 
     def _has_return_probability(self, x: Tensor) -> bool:
-        """Whether a column holds the probabilities to be back after two steps, scaled in some way."""
+        """Whether a column holds return probabilities of a random walk of two steps, up to a factor."""
         # A few nodes, with all edges of theirs and of their neighbours, rule out most columns.
         some = self._some
         beside = torch.cat([some, self._at(some, 0)[1]]).unique()
@@ -190,7 +190,7 @@ class Structure:
         )
 
     def _return_probability(self, edges: Tensor) -> Tensor:
-        """The probability to be back after two steps along edges `[2, m]`, from every node `[N]`."""
+        """Return probabilities of a random walk of two steps along edges `[2, m]`, from every node `[N]`."""
         n, (source, target) = self.num_nodes, edges
         key = (source * n + target).unique()
         source, target = key // n, key % n
@@ -200,7 +200,7 @@ class Structure:
         return torch.zeros(n, dtype=torch.double).index_add_(0, source[both], steps[both])
 
     def _has_eigenvector(self, x: Tensor) -> bool:
-        """Whether a column is an eigenvector of the adjacency or a Laplacian, looked at in some rows."""
+        """Whether a column is an eigenvector of the adjacency or a Laplacian, checked in some rows."""
         degree, some = self.degrees[1], self._some
         source, target = self._at(some, 1)
         if len(some) < FEWEST_FITTING:
@@ -228,7 +228,7 @@ class Structure:
         return False
 
     def hops(self, value: Tensor, before: Tensor) -> int:
-        """How often `before` must be propagated to give `value`; 0 if it does not."""
+        """How many propagations turn `before` into `value`; 0 if none do."""
         source, target = self.edges
         degree = self.degrees[1].to(before.dtype)
 
@@ -260,7 +260,7 @@ def _proportional(values: Tensor, x: Tensor) -> Tensor:
 
 
 def _has_function(x: Tensor, group: Tensor) -> bool:
-    """Whether a column has one value in each of the groups of nodes `[N]`, and different ones in several."""
+    """Whether a column is constant within each group of nodes `[N]`, but differs between groups."""
     order = group.argsort(stable=True)
     numbers, counts = group[order].unique_consecutive(return_counts=True)
     several = counts >= 2
@@ -287,7 +287,7 @@ def _same(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _has_column(x: Tensor, column: Tensor) -> bool:
-    """Whether a matrix has such a column; a few rows rule out most."""
+    """Whether a matrix contains a column; comparing a few rows first rules out most columns."""
     column = column.to(x.dtype).unsqueeze(1)
     some = torch.linspace(0, len(x) - 1, LOOKED_AT).long()
     left = (x[some] == column[some]).all(dim=0).nonzero().flatten()

@@ -121,7 +121,7 @@ class Problem:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision of the node features; torch's default where there are none."""
+        """The precision of the node features; torch's default without features."""
         features = [store.get("x") for store in self.data.node_stores]
         floating = [x.dtype for x in features if isinstance(x, Tensor) and x.is_floating_point()]
         return floating[0] if floating else torch.get_default_dtype()
@@ -153,7 +153,7 @@ class Problem:
         return decoder_modules(self.task)
 
     def call(self, model: nn.Module, data: Graph) -> Any:
-        """Call the model on `data`, transformed where there is a transform; see `run`."""
+        """Call the model on `data`, after the transform if there is one; see `run`."""
         found = self.forward(model, self.seen(data))
         one_column = self.direct and isinstance(found, Tensor) and found.dim() == 2
         return found.squeeze(1) if one_column and found.size(1) == 1 else found
@@ -223,7 +223,7 @@ class Problem:
         return passed.predictions()[0], passed.survivors
 
     def wrong_rows(self, output: Tensor, task: Task, num_nodes: int) -> str:
-        """What is wrong with the number of rows on a graph of so many nodes; empty if nothing is."""
+        """The error if the number of rows does not fit this number of nodes; empty if it fits."""
         if output.size(0) == (task.num_items(num_nodes) if self.direct else num_nodes):
             return ""
         return f"on a graph of {num_nodes} nodes the model returned {output.size(0)} rows"

@@ -28,13 +28,13 @@ def checked_return_type(return_type: str | None) -> str:
 
 
 def by_itself(output: Tensor, return_type: str | None) -> Tensor:
-    """Probabilities of what is decided by itself, not among several."""
+    """Probabilities of independent decisions, not of exclusive classes."""
     if return_type == "raw":
         return output.sigmoid()
     return output.exp() if return_type == "log_probs" else output
 
 
-def refuse_rows_that_sum_to_one(output: Tensor) -> None:
+def reject_rows_that_sum_to_one(output: Tensor) -> None:
     """Raise when logits look like probabilities, and no return type was given.
 
     Log-probabilities need no word: they are logits too, whose softmax is the probabilities.
@@ -50,7 +50,7 @@ def refuse_rows_that_sum_to_one(output: Tensor) -> None:
         )
 
 
-def refuse_unit_interval(score: Tensor, who: str, task: str) -> None:
+def reject_unit_interval(score: Tensor, who: str, task: str) -> None:
     """Raise when logits all lie in [0, 1], and none was declared to be logits."""
     score = score.float().flatten()
     # Of one or two numbers, or the same one throughout, nothing can be concluded.

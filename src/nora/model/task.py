@@ -72,7 +72,8 @@ class Task(ABC):
 
     @abstractmethod
     def largest_change(self, columns: int) -> float:
-        """No removal changes a prediction of so many columns by more than this; infinity if unbounded."""
+        """The most by which a removal can change a prediction with this many columns; infinity if
+        unbounded."""
 
     def scale(self, prediction: Tensor) -> float:
         """How large predictions are, beside which rounding is judged: 1 for probabilities."""

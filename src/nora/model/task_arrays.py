@@ -19,7 +19,7 @@ _FIELDS = {
 
 
 def task_document(task: Task, keep: Keep) -> dict[str, Any] | None:
-    """A task as JSON; None where it has code of its own, such as a decoder."""
+    """A task as JSON; None if it contains code, such as a decoder."""
     kind = type(task)
     if kind not in _FIELDS:
         return None

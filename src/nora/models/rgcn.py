@@ -1,4 +1,4 @@
-"""Relational graph convolutional network (Schlichtkrull et al., 2018): one map per type of edge.
+"""Relational graph convolutional network (Schlichtkrull et al., 2018): one weight matrix per edge type.
 
 out_i = W_0 x_i + Σ_t mean over neighbours j by edges of type t of W_t x_j
 """
@@ -16,10 +16,10 @@ from nora.models.stack import Stack
 
 
 class TypedConv(RGCNConv):
-    """`RGCNConv` that takes all edges for one type when the graph has none.
+    """`RGCNConv` that treats all edges as one type if the graph has no types.
 
-    Where that narrows, features are mapped before they are averaged: of bags of words, PyG's own averages
-    the whole width, type by type. Maps that types share are applied once, and what they give is mixed.
+    If the output is narrower than the input, features are mapped before they are averaged, while PyG averages
+    all columns, type by type. Basis matrices that types share are applied once, and their results are mixed.
     """
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_type: Tensor | None = None) -> Tensor:
@@ -42,17 +42,17 @@ class TypedConv(RGCNConv):
 
 @MODELS.register(
     "rgcn",
-    "relational GCN: a mean of the neighbours for every type of edge",
+    "relational GCN: a mean over the neighbours per edge type",
     ModelFacts(needs=("num_relations",)),
 )
 class RGCN(Stack):
-    """`RGCNConv` layers; takes `edge_type` where the data has one.
+    """`RGCNConv` layers; takes `edge_type` if the data has it.
 
     Args:
         in_channels: Number of node features.
         out_channels: Number of classes, or the embedding size.
         num_relations: Number of edge types; training takes it from the data.
-        num_bases: Share so many maps between the types; one map for each by default.
+        num_bases: Number of basis matrices that the types share; by default each type has its own matrix.
         **sizes: As in `Stack`.
     """
 

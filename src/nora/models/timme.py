@@ -134,7 +134,7 @@ class TIMMEConv(MessagePassing):
 
 
 class RelationDecoder(nn.Module):
-    """Link logits, with weights of its own for every relation.
+    """Link logits, with separate weights for every relation.
 
     With `u = L_r z` (a linear map), the score of source `i` and target `j` is
     `Σ_f d_rf u_if u_jf + v_r · u_i + w_r · u_j + b_r`.

@@ -1,4 +1,4 @@
-"""What would happen, had each of these nodes been removed by itself? One batch, however many."""
+"""The effect of removing each of these nodes alone, in one batch."""
 
 from __future__ import annotations
 

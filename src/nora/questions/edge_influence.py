@@ -199,7 +199,7 @@ def _chosen(
     """With the tolerance that fits a budget, 0 for exact, and why; a checkpoint continues with its own."""
     begun = None if checkpoint is None else begun_with(Path(checkpoint))
     if begun is not None:
-        why = {"method": "exact", "reason": "the checkpoint was begun with it"}
+        why = {"method": "exact", "reason": "the checkpoint was started with it"}
         return replace(how, tolerance=float(begun[1].get("tolerance", 0.0))), why
     choice = budget.choose(problem, session.prepared, batch.removals, memory, how.seed, how.workers)
     return replace(how, tolerance=float(choice.options.get("tolerance", 0.0))), choice.facts()

@@ -1,4 +1,4 @@
-"""A question that several processes or machines share: shards out, answers in.
+"""Share a question between processes or machines: shards are sent out, answers come back.
 
 Every process opens the engine from its folder. A session that has none on disk is kept in a temporary folder
 for as long as the question takes. The driver alone writes checkpoints.
@@ -185,13 +185,13 @@ class Remote:
 def remote_for(
     session: Session, executor: Any, question: Question, key: str | None = None
 ) -> Remote | None:
-    """What computes in an executor; None where there is none."""
+    """The session's counterpart in an executor; None without an executor."""
     return None if executor is None else Remote(session, executor, question, key)
 
 
 @contextmanager
 def saved_for(session: Session, executor: Any, key: str | None = None) -> Iterator[None]:
-    """The session's engine on disk for as long as an executor is asked; as it is without one."""
+    """Save the session's engine while an executor needs it; without an executor, do nothing."""
     check_executor(executor)
     if executor is None or session.folder is not None:
         yield
@@ -209,8 +209,8 @@ def saved_for(session: Session, executor: Any, key: str | None = None) -> Iterat
 def _missing(missing: Tensor, of: str, why: str) -> str:
     some = ", ".join(map(str, missing[:5].tolist())) + (" …" if len(missing) > 5 else "")
     return (
-        f"{len(missing)} of the {of} are missing: the process that removes them ends every time ({why}). "
-        f"They are {some}; the others are done, and with {option('checkpoint')} they are kept"
+        f"{len(missing)} of the {of} are missing: the worker process died in every attempt ({why}). Missing "
+        f"are {some}; the others are finished, and {option('checkpoint')} keeps them"
     )
 
 

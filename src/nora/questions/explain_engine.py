@@ -1,4 +1,4 @@
-"""`nora.explain_engine`: what the exact engine makes of a model, before anything is asked."""
+"""`nora.explain_engine`: how the exact engine compiles a model."""
 
 from __future__ import annotations
 
@@ -81,18 +81,16 @@ class EngineReport:
         if self.followed == "brute":
             lines = [f"exact takes one full pass per removal{took}. What blocks the engine:"]
             lines += [f"  - {reason}" for reason in self.reasons]
-            lines += [
-                "Once these lines are changed, only the rows that a removal changes are computed."
-            ]
+            lines += ["Change these lines, and only the rows that a removal changes are computed."]
             return "\n".join(lines)
         assert self.removal_seconds is not None
         lines = [
-            f"exact follows the model: {duration(self.removal_seconds)} per removal, a full pass takes "
+            f"exact supports the model: a removal takes {duration(self.removal_seconds)}, a full pass "
             f"{duration(self.pass_seconds or 0.0)} ({self.speedup:,.0f} times as long)."
         ]
         for title, found in (
             ("Layers lowered as one", self.layers),
-            ("Done on all rows again for every removal", self.all_rows),
+            ("Computed on all rows for every removal", self.all_rows),
             ("Checked for every removal", self.guards),
             ("Lowerings that fail", self.failures),
         ):
@@ -103,7 +101,7 @@ class EngineReport:
         lines.append(f"Operations: {self.traced} in the model; {steps}: {kinds}.")
         if self.all_rows:
             lines.append(
-                "Without operations on all rows, removals would cost what they change nearby alone."
+                "Without operations on all rows, a removal would cost only what it changes nearby."
             )
         return "\n".join(lines)
 

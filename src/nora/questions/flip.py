@@ -34,7 +34,7 @@ from nora.model.measuring import items_of
 from nora.model.misfit import MISFIT
 from nora.model.task import Task
 from nora.progress import Advance, progress_bar
-from nora.questions.reach import within_reach
+from nora.questions.frontier import frontier_nodes
 from nora.questions.session import Session
 from nora.questions.session_options import SessionOptions, takes_session_options
 from nora.questions.what_if import named_edges
@@ -92,7 +92,7 @@ def flip(
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What may be removed, and how a set of it is.
+    """The candidates of a search, and how to remove a set of them.
 
     Attributes:
         by: `nodes` or `edges`.
@@ -240,7 +240,7 @@ def _search(
 ) -> FlipSearch:
     """The question on what lies within reach; on the whole graph where that is not known, or no less."""
     problem, engine = effects.problem, effects.engine
-    reached = within_reach(problem, engine, torch.tensor([node]))
+    reached = frontier_nodes(problem, engine, torch.tensor([node]))
     if engine is not None and not engine.program.guards.safe(2):
         # Two removals together may make the model take another branch, wherever they are.
         reached = torch.arange(problem.num_nodes)

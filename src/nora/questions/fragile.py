@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from nora.engine.effects import Moves
+from nora.engine.effects import ChangedPredictions
 from nora.graph.node_index import Graph
 from nora.model import Problem
 from nora.model.task import Task
@@ -109,7 +109,9 @@ def find_fragile(
     )
 
 
-def flips_in(problem: Problem) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor, Tensor]]:
+def flips_in(
+    problem: Problem,
+) -> Callable[[Tensor, ChangedPredictions], tuple[Tensor, Tensor, Tensor]]:
     """For `score`: the predictions that flip, as `removal`, `item` and the class after it."""
 
     def flips(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:

@@ -95,7 +95,7 @@ def best_group(
 
 
 def _check_sizes(session: Session, size: int, candidates: Nodes | None, recheck: int) -> None:
-    """Raise unless so many nodes can be chosen."""
+    """Raise unless this many nodes can be chosen."""
     check_whole("size", size)
     check_whole("recheck", recheck)
     count = session.num_nodes if candidates is None else len(session.node_index.ids(candidates))

@@ -177,7 +177,7 @@ def score_nodes(
                 entry, bound, chosen = _choose(entry, problem, session.prepared, bound, folder)
             if not entry.facts.runs_again:
                 session.problem(nodes)  # not yet known to be deterministic
-        errors = plain and entry.facts.tells_errors(bound)
+        errors = plain and entry.facts.estimates_errors(bound)
         columns = ("change",) if measuring is None else measuring.columns
         columns = (*columns, STDERR) if errors else columns
         # Draws are made by a seed: with estimates it is not an execution option.
@@ -231,7 +231,7 @@ def _options(
     labelled: bool,
     executor: Any,
 ) -> dict[str, Any]:
-    """All options of a method, checked; raises where it cannot answer what is asked."""
+    """All options of a method, checked; raises if the method cannot answer the question."""
     if not plain:
         _check_measures(entry, labelled)
     bound = bind_options(entry, options)
@@ -317,10 +317,10 @@ def _influence(
 def _check_measures(entry: MethodEntry, labelled: bool) -> None:
     """Raise unless a method gives other measures than the change of predictions."""
     if labelled:
-        raise ValueError("methods that learn from labels tell the change of predictions only")
+        raise ValueError("methods that learn from labels estimate the change of predictions only")
     if entry.name not in ("exact", "brute"):
         raise ValueError(
-            f"method {entry.name!r} tells the change of predictions only: for other measures and for "
+            f"method {entry.name!r} estimates the change of predictions only: for other measures and for "
             f"{option('by')} use {option('method', 'exact')} or 'brute'"
         )
 
@@ -332,9 +332,9 @@ def _choose(
     options: dict[str, Any],
     checkpoint: str | Path | None,
 ) -> tuple[MethodEntry, dict[str, Any], dict[str, Any]]:
-    """The method that a choosing method chooses, its options, and what to say of it.
+    """The method that a choosing method such as `auto` picks, its options, and details for the result.
 
-    A checkpoint that is there goes on with what it was begun with.
+    A checkpoint that exists continues with the method it was started with.
     """
     begun = None if checkpoint is None else begun_with(Path(checkpoint))
     if begun is not None:
@@ -344,9 +344,9 @@ def _choose(
                 f"{checkpoint} holds scores of {name!r}: ask with {option('method', name)}"
             )
         if name != "exact" or given.get("tolerance"):
-            warn(f"auto goes on with the estimate {name} {given}", UserWarning)
+            warn(f"auto continues with the estimate {name} {given}", UserWarning)
         given["memory"] = options["memory"]
-        facts = {"method": name, "reason": "the checkpoint was begun with it"}
+        facts = {"method": name, "reason": "the checkpoint was started with it"}
     else:
         choice = entry.value(problem, prepared, **options)
         name, given, facts = choice.method, choice.options, choice.facts()

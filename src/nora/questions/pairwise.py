@@ -15,7 +15,7 @@ from nora.methods.exact import engine_for
 from nora.model.measuring import MeasureNames
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction
-from nora.questions.reach import within_reach
+from nora.questions.frontier import frontier_nodes
 from nora.questions.score import (
     Batch,
     changed_predictions,
@@ -169,7 +169,7 @@ def influencers_of(
     if isinstance(plain.task, LinkPrediction):
         items = (plain.task.pairs == ends).any(dim=0).nonzero().flatten()
         if items.numel() == 0:
-            raise ValueError(f"no pair of the task has node {int(ids)}: it has no prediction")
+            raise ValueError(f"no pair of the task contains node {int(ids)}: it has no prediction")
         ends = plain.task.pairs[:, items].flatten()
     mask = torch.zeros(plain.task.num_items(plain.num_nodes), dtype=torch.bool, device=items.device)
     mask[items] = True
@@ -186,7 +186,7 @@ def influencers_of(
         ready = None
         if method == "exact":
             ready = engine_for(problem, session.prepared, every)
-        nodes = within_reach(problem, None if ready is None else ready[0], ends)
+        nodes = frontier_nodes(problem, None if ready is None else ready[0], ends)
         batch = Batch.nodes(nodes[nodes != ids])
         parts = score(session, problem, batch, measuring, method=method, ready=ready)
         parts = tracked(parts, len(batch), "who: removing nodes", progress)

@@ -149,8 +149,8 @@ def _check_fits(session: Session, path: Path, memory: int | None) -> None:
     if limit is not None and needs.memory > limit:
         allowed = "is free" if memory is None else "is allowed"
         raise MemoryError(
-            f"preparing needs {needs}, and {in_words(limit)} {allowed}: free some, or say more "
-            f"by {option('memory')}"
+            f"preparing needs {needs}, and {in_words(limit)} {allowed}: free some, or raise "
+            f"{option('memory')}"
         )
     there = next(place for place in (path, *path.absolute().parents) if place.exists())
     free = shutil.disk_usage(there).free
@@ -170,7 +170,9 @@ def keep(
 ) -> Path:
     """Prepare a session's engine and write it; see `prepare`."""
     if session.problem(again=False).device.type != "cpu":
-        raise ValueError("an engine is kept for the CPU: move the model and the graph there first")
+        raise ValueError(
+            "an engine can only be saved on the CPU: move the model and the graph there first"
+        )
     with progress_bar("checking the model", None, progress):
         problem = session.problem()
     prepared, ledger = Prepared(), Ledger()
@@ -184,7 +186,7 @@ def keep(
                     facts = prepared.verify(engine, VERIFIED, seed=0)
             except UnsupportedError as reason:
                 raise ValueError(
-                    f"there is no engine to keep: {reason}. Every question would run the model itself"
+                    f"there is no engine to save: {reason}. Every question would run the model itself"
                 ) from reason
             document = {
                 "nora": __version__,
@@ -233,7 +235,7 @@ def open_session(
         )
     if task is None and manifest["task"] is None:
         raise ValueError(
-            f"{path} was prepared for a task with code of its own, which no folder holds: pass task="
+            f"{path} was prepared for a task with custom code, which is not saved: pass task="
         )
 
     def give(number: int) -> torch.Tensor:

@@ -257,8 +257,8 @@ def _answered(
     folder = _fetched(where) if "files" in where else Path(where["path"])
     if not (folder / MANIFEST).is_file():
         raise FileNotFoundError(
-            f"{folder} is not there on {socket.gethostname()}: put the engine on a shared file system, or "
-            "have it sent (engines='store', --engines store)"
+            f"{folder} does not exist on {socket.gethostname()}: put the engine on a shared file system, or "
+            "let NORA copy it (engines='store', --engines store)"
         )
     if read_json(folder / MANIFEST)["sha256"] != where["digest"]:
         raise ValueError(f"{folder} on {socket.gethostname()} is another engine than the driver's")

@@ -1,4 +1,4 @@
-"""A checkpoint may come from anybody: a few of its influences are recomputed before it is continued."""
+"""Recompute a few influences of a checkpoint before continuing it, as anyone may have written it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECOMPUTED = 2
 
 
 def check_finished(shards: Shards, problem: Problem, todo: Problem) -> None:
-    """Raise unless a few of the influences that a checkpoint holds are what the definition gives."""
+    """Raise unless a few influences of a checkpoint equal recomputed ones."""
     finished = problem.nodes[~torch.isin(problem.nodes, todo.nodes)].tolist()
     some = random.SystemRandom().sample(finished, min(RECOMPUTED, len(finished)))
     kept = shards.scores() if some else torch.empty(0)

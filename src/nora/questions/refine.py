@@ -112,7 +112,7 @@ def _can_be_refined(scores: Influence) -> bool:
 
 
 def _spread(order: np.ndarray, seed: int) -> np.ndarray:
-    """Every so many of the nodes, from the first to the last."""
+    """Nodes at equal distances in the ranking, from the first to the last."""
     if len(order) <= SAMPLED:
         return order
     start = np.random.default_rng(seed).random()

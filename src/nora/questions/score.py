@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from nora.arguments import path_of
-from nora.engine.effects import Moves, check_method
+from nora.engine.effects import ChangedPredictions, check_method
 from nora.engine.prepared import Prepared
 from nora.graph.edit_batch import EditBatch
 from nora.methods import MethodEntry, Part
@@ -48,7 +48,7 @@ ScoredParts = Generator[ScoredPart, None, dict[str, Any]]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Removals that are scored one by one, and what stands for each in results.
+    """Removals that are scored one by one, and their ids in results.
 
     Attributes:
         of: `nodes` or `edges`.
@@ -145,7 +145,7 @@ def tracked(
     progress: bool,
     shards: Shards | None = None,
 ) -> ScoredParts:
-    """Yield finished parts on, and show how far they are.
+    """Pass on finished parts, and show the progress.
 
     Args:
         parts: What is yielded.
@@ -224,7 +224,7 @@ def method_parts(
 
 
 def _checked(method: str, scores: Tensor, count: int) -> Tensor:
-    """What a method returned for so many nodes, as numbers with a point."""
+    """Check the scores that a method returned for this many nodes, and convert them to floats."""
     if scores.shape != (count,):
         raise ValueError(
             f"the method {method!r} must give one score per node, [{count}]; it gave "
@@ -281,7 +281,7 @@ class Checkpoint:
 
 
 def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> ExactOptions:
-    """Options as a question takes them, checked.
+    """The options of a question, checked.
 
     Args:
         options: What was given.
@@ -293,7 +293,7 @@ def how_given(options: dict[str, Any], what: str, known: Sequence[str]) -> Exact
 
 
 def is_definition(asked: MeasureNames, by: By | None) -> bool:
-    """Whether only the change of all predictions is asked for."""
+    """Whether only the change of all predictions is requested."""
     given = list(asked) if isinstance(asked, list | tuple) else [asked]
     return by is None and len(given) == 1 and isinstance(given[0], str) and given[0] == "change"
 
@@ -345,7 +345,7 @@ def asked_for(
 
 def changed_predictions(
     problem: Problem, chosen: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-) -> Callable[[Tensor, Moves], tuple[Tensor, Tensor, Tensor]]:
+) -> Callable[[Tensor, ChangedPredictions], tuple[Tensor, Tensor, Tensor]]:
     """For `score`: the changed predictions that count, as `removal`, `item` and a value of each.
 
     Args:
@@ -353,7 +353,7 @@ def changed_predictions(
         chosen: From predictions before and after `[Q, …]` to which of them to keep, and their values `[Q]`.
     """
 
-    def kept(before: Tensor, moves: Moves) -> tuple[Tensor, Tensor, Tensor]:
+    def kept(before: Tensor, moves: ChangedPredictions) -> tuple[Tensor, Tensor, Tensor]:
         keep, value = chosen(before[moves.item], moves.after)
         if problem.targets is not None:
             keep = keep & problem.targets[moves.item]

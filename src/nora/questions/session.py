@@ -181,7 +181,7 @@ class Session(Checked):
         from nora.questions.what_if import effect_of
 
         if remove is None:
-            raise TypeError("remove is a node id or several, e.g. 17 or [3, 17]; got None")
+            raise TypeError("remove must be a node id or several, e.g. 17 or [3, 17]; got None")
         given = isinstance(remove, Edits)
         more = Edits(() if given else remove, remove_edges, add_edges, add_nodes, features)
         if given and more:

@@ -29,8 +29,8 @@ from nora.model import Problem
 from nora.model.measuring import MeasureNames
 from nora.model.task import Task
 from nora.questions.executors import remote_for, saved_for
+from nora.questions.frontier import frontier_bound
 from nora.questions.influence import bind_options
-from nora.questions.reach import reach_bound
 from nora.questions.score import Batch, collected, method_parts, one_measure, score, tracked
 from nora.questions.session import Session
 from nora.questions.session_options import CountingOptions, takes_session_options
@@ -112,7 +112,7 @@ def certified_top(
     exact = torch.full((problem.num_nodes,), float("nan"), dtype=torch.double)
     with problem.evaluating(), torch.no_grad(), saved_for(session, executor):
         ready = engine_for(problem, session.prepared, EditBatch.remove_nodes(problem.nodes))
-        bound = reach_bound(problem, ready[0], largest)
+        bound = frontier_bound(problem, ready[0], largest)
         screen, screened, error, screening = _screened(session, asked, screen, ready[0], progress)
         # What cannot matter is last, whatever its screening score.
         order = torch.minimum(screened.double(), bound * (1 if largest is None else torch.inf))

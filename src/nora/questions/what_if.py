@@ -1,4 +1,4 @@
-"""What would happen, had the graph been another one: nodes and edges removed or added, other features?"""
+"""What if nodes and edges were removed or added, or features were different?"""
 
 from __future__ import annotations
 

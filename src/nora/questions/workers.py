@@ -25,7 +25,7 @@ from nora.questions.session import Session
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a worker.
+    """A question to a worker.
 
     Attributes:
         of: What is removed.

@@ -96,7 +96,7 @@ def _packed(
     position: np.ndarray,
     linked: tuple[np.ndarray, np.ndarray],
 ) -> dict[str, Any]:
-    """Nodes, ties and effects, as many as fit the page."""
+    """Nodes, edges and effects, as many as fit the page."""
     columns = _columns(subject, kept)
     pieces: dict[str, Any] = {}
     plain = len(kept) <= PLAIN_NODES
@@ -118,7 +118,7 @@ def _packed(
 
 
 def _estimate(subject: Subject, position: np.ndarray) -> dict[str, Any] | None:
-    """What is known of an estimate: which positions are exact, and how far the others may be off."""
+    """Facts about an estimate: which positions are exact, and the error of the others."""
     if subject.estimate is None:
         return None
     known = position[np.flatnonzero(subject.exact)]
@@ -192,7 +192,7 @@ def _columns(subject: Subject, kept: np.ndarray) -> dict[str, Any]:
 
 
 def _digits(value: float, digits: int = 5) -> float | int | None:
-    """Rounded to so many significant digits; whole numbers as such, None where there is none."""
+    """Round to this many significant digits; integers stay as they are, None stays None."""
     if not np.isfinite(value):
         return None
     rounded = float(f"{value:.{digits}g}")

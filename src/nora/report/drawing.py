@@ -1,8 +1,8 @@
-"""The graph as it is drawn: which part of it, and where each node is.
+"""The drawing of the graph: which part of it, and where each node is.
 
-A graph of up to `DRAWN_NODES` nodes is drawn whole, but for nodes without any tie: their removal
-changes nothing. Of a larger one the page shows the part that the findings are about: the most
-influential nodes and edges, those whom a removal changes, and their neighbours.
+A graph of up to `DRAWN_NODES` nodes is drawn whole, except for nodes without any edge, whose removal changes
+nothing. Of a larger one the page shows the most influential nodes and edges, the nodes that a removal
+changes, and their neighbours.
 """
 
 from __future__ import annotations

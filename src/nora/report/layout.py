@@ -1,10 +1,10 @@
 """Where nodes are drawn: a force-directed layout in NumPy, for graphs of up to a few thousand nodes.
 
-All pairs repel each other, ties pull. With positions `x`, the repulsion of node `i` is
+All pairs of nodes repel each other, edges pull. With positions `x`, the repulsion of node `i` is
 
     Σ_j m_i m_j (x_i − x_j) / |x_i − x_j|²  =  m_i (x_i Σ_j w_ij − Σ_j w_ij x_j),   w_ij = m_j / |x_i − x_j|²
 
-so that one matrix of distances and one product do the work of all pairs; `m` grows with the degree,
+so that one distance matrix and one matrix product are enough for all pairs; `m` grows with the degree,
 which keeps hubs apart. Ties of hubs pull less, as in GCN's normalisation: else all hubs would meet in
 the middle.
 """

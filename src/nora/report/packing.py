@@ -1,4 +1,4 @@
-"""Large parts of the page, packed: JSON, deflated, as text. The page unpacks each when it is asked for."""
+"""Pack large parts of the page: deflated JSON, as text. The page unpacks each part on demand."""
 
 from __future__ import annotations
 

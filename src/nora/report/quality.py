@@ -1,4 +1,4 @@
-"""How good the model is, beside what anybody could do without one."""
+"""How good the model is, compared with a baseline without a model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def quality(trust: Trust | None, metrics: Mapping[str, Any]) -> list[tuple[str, 
     if isnan(trust.baseline):
         return found
     links = "degrees" if trust.yardstick == DEGREES else "guessing"
-    answers = {"accuracy": "commonest class", "balanced_accuracy": "one class"}
+    answers = {"accuracy": "most common class", "balanced_accuracy": "one class"}
     how = answers.get(trust.metric, links)
     found.append((f"baseline: {how}", metric(key, trust.baseline)))
     if trust.metric == "accuracy" and not isnan(trust.balanced_accuracy):

@@ -90,7 +90,7 @@ def log_trend(influence: Scores, other: Scores) -> tuple[float, float] | None:
 def agreement(scores: Tensor, truth: Tensor) -> dict[str, float]:
     """Pearson, Spearman and top-1/3/10 % overlap of two score vectors `[n]`.
 
-    Pearson is ruled by the few hubs with large influence, so it is never given alone.
+    Pearson depends mostly on a few hubs with large influence, so it is never reported alone.
     """
     a, b = _numpy(scores), _numpy(truth)
     if len(a) < 2:

@@ -322,14 +322,14 @@ def read_scores(folders: Iterable[Path], manifest: dict[str, Any]) -> Tensor:
 def _same_run(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
     if found.get("format") != wanted.get("format"):
         raise ValueError(
-            f"{folder} was begun by another version of nora with other fingerprints: it cannot be "
+            f"{folder} was started by another version of nora with other fingerprints: it cannot be "
             "continued or merged here. Use another folder"
         )
     old, new = found["fingerprint"], wanted["fingerprint"]
     differs = [key for key in new if old.get(key) != json.loads(json.dumps(new[key]))]
     if differs:
         begun = found.get("python")
-        hint = f". It was begun with Python {begun}, which compiles code to other instructions"
+        hint = f". It was started with Python {begun}, which compiles code differently"
         raise ValueError(
             f"{folder} belongs to another run: its {' and '.join(differs)} differ. "
             "Use another folder, or repeat the call it was started with"

@@ -47,7 +47,7 @@ def method_name(scores: Influence | EdgeInfluence) -> str:
 
 
 def refinement(scores: Influence) -> Mapping[str, Any] | None:
-    """What is known of an estimate: which nodes are exact, and how far it agrees with `exact`."""
+    """Facts about an estimate: which nodes are exact, and its agreement with `exact`."""
     found = scores.details.get("refined")
     return found if isinstance(found, Mapping) else None
 

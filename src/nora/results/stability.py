@@ -1,9 +1,9 @@
 """Does a ranking hold when the model is trained again, or is another one?
 
-Influence is about one trained model. Of several, trained on the same data with other seeds or of other
-architectures, each has a ranking of its own; what they share is about the data, what one has alone is about
-its seed. Of the first `k` nodes of the first model, those count as *held* that are among the first `k` of
-more than half of the other models.
+Influence belongs to one trained model. Several models, trained on the same data with other seeds or
+architectures, each have their own ranking: what they share depends on the data, what differs on the seed. Of
+the first `k` nodes of the first model, those count as *held* that are among the first `k` of more than half
+of the other models.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results on disk: a table that anybody can read, and what else it takes to have the result back.
+"""Results on disk: a plain table, and everything else that is needed to load the result again.
 
 Parquet files carry how they were made inside, CSV files in `<name>.meta.json` beside. Tensors that are not
 in the table stand in `<name>.predictions.safetensors` beside either. Checksums show whether
@@ -146,7 +146,7 @@ def restored(load: Callable[[str | Path], Result]) -> Callable[[str | Path], Res
 
 
 def nodes_in(frame: pd.DataFrame) -> tuple[Any, ...]:
-    """The nodes of a table as results name them: `17`, or `("author", 17)` where there are types."""
+    """The nodes of a table as results name them: `17`, or `("author", 17)` with node types."""
     nodes = frame["node"].tolist()
     return tuple(zip(frame["type"], nodes, strict=True)) if "type" in frame else tuple(nodes)
 
@@ -298,7 +298,7 @@ def _content_sum(frame: pd.DataFrame) -> str:
 
 
 def check_count(num_nodes: Any) -> None:
-    """Raise unless it can be a number of nodes, before memory is asked for so many."""
+    """Raise unless it can be a number of nodes, before memory is allocated for them."""
     if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or num_nodes < 0:
         raise ValueError(f"num_nodes is {num_nodes!r}, expected a number of nodes")
     if num_nodes > MOST_NODES:

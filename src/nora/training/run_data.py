@@ -28,7 +28,7 @@ PARTS = ("rows", "columns", "values", "size")
 
 
 def keeps_its_graph(dataset: Dataset) -> bool:
-    """Whether a run must carry the graph: `load_dataset` could not give it again.
+    """Whether a run must contain its graph, because `load_dataset` cannot load it again.
 
     >>> from nora.datasets import load_dataset
     >>> keeps_its_graph(load_dataset("karate"))
@@ -62,9 +62,9 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
                 kind = "sparse tensor" if isinstance(value, Tensor) else type(value).__name__
                 place = "data" if store._key is None else f"data[{store._key!r}]"
                 raise TypeError(
-                    f"{place}.{key} is a {kind}, which a saved run cannot keep: it keeps dense "
-                    "tensors, numbers, texts and lists of these. Turn it into one of them, or delete "
-                    f"it (del {place}[{key!r}])"
+                    f"{place}.{key} is a {kind}, which cannot be saved with a run: only dense tensors, "
+                    "numbers, texts and lists of these can. Convert it to one of them, or delete it "
+                    f"(del {place}[{key!r}])"
                 )
     write_tensors(tensors, folder / GRAPH)
     text = json.dumps(facts, ensure_ascii=False)
@@ -72,7 +72,7 @@ def write_dataset(dataset: Dataset, folder: Path) -> None:
 
 
 def _stored(name: str, value: Tensor) -> dict[str, Tensor]:
-    """A tensor as it is kept: features of which few are not zero by these alone.
+    """A tensor as it is saved: sparse features as their non-zero entries.
 
     >>> sorted(_stored("x", torch.eye(40))), list(_stored("y", torch.zeros(3)))
     (['x.columns', 'x.rows', 'x.size', 'x.values'], ['y'])

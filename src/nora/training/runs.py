@@ -263,7 +263,7 @@ def _reason(error: Exception) -> str:
 
 
 def _check_sizes(made: dict[str, Any], weights: dict[str, Tensor]) -> None:
-    """Raise for a model far larger than its weights, before memory is asked for it."""
+    """Raise if the described model is far larger than its weights, before memory is allocated."""
     total = sum(value.numel() for value in weights.values())
     sizes = {**made["sizes"], **{key: made[key] for key in ("in_channels", "out_channels")}}
     for key, size in sizes.items():

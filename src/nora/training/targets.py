@@ -26,7 +26,7 @@ BY_CHANCE = 1e-3
 
 
 def group_of(dataset: Dataset, word: str) -> list[int] | None:
-    """Ids of the nodes that a word stands for: `labelled`, or a 0/1 feature's name; None for other words.
+    """Ids of the nodes that a word means: `labelled`, or a 0/1 feature's name; None for other words.
 
     A node that is called so comes first: its name does not stand for a group.
 

@@ -165,7 +165,7 @@ def _check_kind(model: str, dataset: Dataset) -> None:
 
 
 def _check_nodes(model: str, dataset: Dataset) -> None:
-    """Raise when the nodes of a graph with relations are not what the model takes."""
+    """Raise if the model does not support the nodes of a graph with relations."""
     wanted, data = MODELS[model].facts.node_type, dataset.data
     if data.node_types != [wanted]:
         found = ", ".join(map(repr, data.node_types))
@@ -177,8 +177,8 @@ def _check_nodes(model: str, dataset: Dataset) -> None:
     numbers = isinstance(x, Tensor) and x.dtype == torch.long and x.shape == (count,)
     if not numbers or not bool(((x >= 0) & (x < count)).all()):
         raise ValueError(
-            f"{model} looks nodes up by their numbers: x of {wanted!r} in {dataset.name!r} must hold "
-            f"the numbers 0 … {count - 1}, e.g. torch.arange({count})"
+            f"{model} looks nodes up by id: x of {wanted!r} in {dataset.name!r} must hold the ids "
+            f"0 … {count - 1}, e.g. torch.arange({count})"
         )
 
 

@@ -105,17 +105,17 @@ class Trust:
             balanced = self.balanced_accuracy
             mean = "" if isnan(balanced) else f" (balanced accuracy {balanced:.1%})"
             return (
-                f"is right about {self.value:.1%} of {many}held-out nodes{mean}; {self.yardstick} would be "
-                f"about {self.baseline:.1%}"
+                f"classifies {self.value:.1%} of {many}held-out nodes correctly{mean}; {self.yardstick} "
+                f"would reach {self.baseline:.1%}"
             )
         if self.metric == "balanced_accuracy":
             return (
                 f"has a balanced accuracy of {self.value:.1%} on {many}held-out nodes (accuracy "
-                f"{self.accuracy:.1%}); {self.yardstick} would have {self.baseline:.1%}"
+                f"{self.accuracy:.1%}); {self.yardstick} would reach {self.baseline:.1%}"
             )
         return (
             f"tells held-out edges from non-edges with an AUC of {self.value:.3f} on {many}pairs; "
-            f"{self.yardstick} would have {self.baseline:.3f}"
+            f"{self.yardstick} would reach {self.baseline:.3f}"
         )
 
     @property

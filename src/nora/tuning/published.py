@@ -10,8 +10,8 @@ from typing import Any
 def published_options(method: str, model: str, dataset: str, task: str = "node") -> dict[str, Any]:
     """The paper's options for a method on a model and dataset, as `nora.influence` takes them.
 
-    `nora-t1` and `nora-t2` take their share of NORA's options. Those of the baselines were found for the
-    baselines as the paper's scripts have them, marked by `as_published`.
+    `nora-t1` and `nora-t2` take some of NORA's options. Those of the baselines belong to the baselines as in
+    the paper's scripts, marked by `as_published`.
 
     Example:
         >>> published_options("nora-t1", "gcn", "cora")

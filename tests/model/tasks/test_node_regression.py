@@ -100,7 +100,7 @@ def test_several_numbers_are_told_by_the_one_that_moves_most() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "told"),
+    ("output", "reply"),
     [
         (torch.zeros(5), "shape"),
         (torch.zeros(7, 2, 2), "shape"),
@@ -108,6 +108,6 @@ def test_several_numbers_are_told_by_the_one_that_moves_most() -> None:
         (torch.full((7,), float("nan")), "NaN or infinite"),
     ],
 )
-def test_outputs_that_are_no_numbers_per_node_are_refused(output: Tensor, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_outputs_that_are_no_numbers_per_node_are_refused(output: Tensor, reply: str) -> None:
+    with pytest.raises(ValueError, match=reply):
         nora.NodeRegression().check(output, 7)

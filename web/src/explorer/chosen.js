@@ -164,7 +164,7 @@ function connect(position, page) {
       changes.add({ kind: "add_edge", edge: [position, other], ...(inputs.length ? { values } : {}), ...(kind()?.ends ? { type: kind().at } : {}) }, "chosen");
     },
   });
-  if (which) body.append(el("p", {}, el("label", { for: "edge-kind" }, "Kind of edge "), which));
+  if (which) body.append(el("p", {}, el("label", { for: "edge-kind" }, "Edge type "), which));
   body.append(fields, place);
   part.append(body);
   return part;

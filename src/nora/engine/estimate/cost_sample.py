@@ -1,6 +1,6 @@
-"""A sample of removals, done for real: what all of them would take, and how well estimates agree.
+"""Time a sample of removals, to predict the time of all, and compare estimates with exact results on it.
 
-Costs differ by orders of magnitude between hubs and leaves: the sample is sampled by strata of expected cost.
+Costs differ by orders of magnitude between hubs and leaves, so the sample is stratified by expected cost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FEWEST = 4
 
 @dataclass(frozen=True)
 class Agreement:
-    """How well an estimate agrees with the truth, on the sample, as on all it stands for.
+    """Agreement of an estimate with the truth on the sample, weighted to represent all removals.
 
     Attributes:
         pearson, spearman: Correlations; Pearson's is ruled by the hubs.
@@ -121,7 +121,7 @@ class CostSample:
 
     @property
     def weight(self) -> np.ndarray:
-        """How many removals each sampled one stands for."""
+        """How many removals each sampled one represents."""
         each = [len(s) / count for s, count in zip(self._strata, self._sampled, strict=True)]
         return np.repeat(each, self._sampled)
 
@@ -149,7 +149,7 @@ class CostSample:
         )
 
     def _for_all(self, engine: Engine, at: int, spent: float, count: int, goes: int = 1) -> float:
-        """Seconds for a whole stratum, from what some of it took in so many goes."""
+        """Seconds for a whole stratum, from those of some of its removals, in this many calls."""
         stratum = self._strata[at]
         while spent < goes * self._enough and count < len(stratum):
             # As many as should take long enough, but not all at once: the first ones tell little.

@@ -1,16 +1,16 @@
-"""A program linearised: what every removal does to first order, seen through random projections.
+"""The first-order effect of every removal, in random projections, from a linearised program.
 
 A removal changes each message-passing op in two ways: *directly*, because messages are missing and
 weights are normalised again, and through rows that earlier ops have changed. The direct change of
-each op is computed exactly by its own rule, and so is what the row-wise maps after it (activations,
-linear maps, the softmax of the last layer) make of it. Only then, where changed rows enter the next
-message-passing op, a gradient takes over:
+each op is computed exactly by its own rule, and carried exactly through the row-wise functions after it
+(activations, linear maps, the softmax of the last layer). Where changed rows enter the next message-passing
+op, a gradient takes over:
 
     c·δ(r) ≈ Σ_steps [ c·(direct change of the predictions)
                        + Σ_inputs of later ops ⟨∂(c·p)/∂input, direct change of the input⟩ ]
 
-The gradients come from one backward pass per projection `c`, for all removals at once. What sums and
-attention would return to `r` in the next op is taken back, because `r` is removed.
+The gradients come from one backward pass per projection `c`, for all removals at once. The part that would
+return to `r` in the next op is subtracted, because `r` is removed.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Linearised:
         self._outputs = {at: t for at, t in self._outputs.items() if at in sent}
 
     def _run(self) -> None:
-        """The program as a whole, with what gradients are asked for."""
+        """Run the program with gradients, and store the tensors to differentiate by."""
         engine, rows = self.engine, dict[Value, Tensor]()
         with torch.enable_grad():
             for at, op in enumerate(self.ops):

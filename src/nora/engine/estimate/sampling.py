@@ -1,32 +1,31 @@
-"""Estimates by sampling: of the rows that a removal reaches, those that matter are likely to be computed.
+"""Estimates by importance sampling: of the rows that a removal changes, only a random sample is computed.
 
-Every op that passes messages first tells how much may arrive at each row, a bound `b_k` that costs one
-number per message instead of a row. Row `k` is then computed with probability
+Every op that passes messages first bounds the importance of the change at each row, `b_k`, which costs one
+number per message instead of a row. Row `k` is then computed with inclusion probability
 
     q_k = min(1, b_k / t)
 
-and its change counts `1 / q_k` times from there on: in the messages it sends, and in the influence. So every
-sum is right on average, given the rows before it, while only the rows that are sampled are ever computed. The
-row itself is computed as it is, from all that arrives: activations and norms see real rows.
+and from there on its change has the Horvitz–Thompson weight `1 / q_k`: in the messages it sends, and in the
+influence. So every sum is unbiased, given the rows before it. A sampled row is computed from all of its
+messages, so activations and norms get real rows.
 
-The threshold `t` belongs to a removal and an operation. It is the largest for which the sum of all `b_k`
-would be known with a relative error of `error`, the tolerance after the last messages and a third of it
-before:
+Each removal and op has its own threshold `t`. It is the largest for which the relative standard error of
+`Σ b_k` is at most `error`, which is the tolerance after the last messages and a third of it before:
 
     Σ_{q_k < 1} b_k (t − b_k) ≤ (error · Σ b_k)²
 
-so that a node with a small influence is followed as closely as a hub, and about `1 / error²` rows at most are
-computed in each op. Draws are systematic (one random number per removal and op, rows in a fixed order),
-which spreads them evenly over the rows and leaves less to chance than independent ones.
+So the relative error is the same for a leaf and a hub, and each op computes about `1 / error²` rows at most.
+Sampling is systematic (one random number per removal and op, rows in a fixed order), which spreads the sample
+evenly over the rows and has a smaller variance than independent choices.
 
-Three things keep single draws from deciding. A row whose share of `Σ b` exceeds a third of the error is
-computed for certain, and so are all rows of an operation that reaches `1 / error` of them or fewer: a row
-would be missed seldom, but then all that it passes on is missed, and nothing that was drawn shows it. What
-arrives counts for no more than a typical row is large, as predictions saturate: the loose bound of a hub
-does not hide all others. And `q_k` is at least what keeps `change_k / q_k` below the row's own size:
-activations and predictions are not linear in more.
+Three rules limit the weight of single rows. A row whose share of `Σ b` exceeds a third of `error` is always
+computed, and so are all rows of an op that reaches at most `1 / error` of them: such a row would rarely be
+missed, but then everything it passes on would be missed too, and the sample would not show it. Importance
+saturates at the size of a typical row, as predictions do, so that the loose bound of a hub does not hide all
+others. And `q_k` is large enough to keep `change_k / q_k` below the size of the row itself, because
+activations and predictions are not linear beyond that.
 
-Randomness follows from the seed, the removal and the op alone: chunks, threads and shards do not matter.
+The sample depends only on the seed, the removal and the op, not on chunks, threads or shards.
 """
 
 from __future__ import annotations
@@ -103,11 +102,11 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)
 class ChunkSampling:
-    """The draws of one chunk.
+    """The sampling of one chunk.
 
     Attributes:
         sampling: How rows are sampled.
-        keys: A number that stands for each removal `[c]`.
+        keys: A number that identifies each removal `[c]`.
         sampled: How each was sampled so far, see `Tally.sampled` `[c]`; ops write it.
     """
 
@@ -302,7 +301,7 @@ def sample_rows(
     bounds: SamplingBounds,
     op_sampling: OpSampling,
 ) -> tuple[Frontier, Tensor, ChangedRows, Tensor]:
-    """The reached rows that are sampled, what else is known of them, and their weights `[T]`."""
+    """The sampled rows of the frontier, with their other columns, and their weights `[T]`."""
     rows = frontier.ptr.diff()
     frontier, chance, kept = backend.sample(
         edges, frontier, bounds, op_sampling.error, op_sampling.start, BITS

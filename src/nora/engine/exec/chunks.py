@@ -16,7 +16,7 @@ CHUNK_BYTES = 64 * 2**20
 
 
 class Chunks:
-    """Cuts removals into chunks that fit a budget, learning from the chunks that are done.
+    """Cuts removals into chunks that fit a memory budget, and adapts to the finished chunks.
 
     The cost of a removal is known only as an estimate, which is far too high where balls of
     neighbours overlap. Chunks start from the estimate and grow, at most twofold a time, as long as what

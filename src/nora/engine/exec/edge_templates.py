@@ -1,4 +1,4 @@
-"""What a model makes of the graph's edges, read off those that are there; see `added_edges.py`."""
+"""How a model uses the graph's edges, learnt from the existing ones; see `added_edges.py`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Template(NamedTuple):
 
 
 class Templates:
-    """What every edge of the graph becomes, type by type; read off once.
+    """The rows that each edge of the graph has in every space, by edge type; computed once.
 
     Args:
         lookup: The graph's edges.
         starts: The first global id of every node type.
-        given: What is known of edges before the model runs: by the value's id, its edge type, name and value.
+        given: The values of edges before the model runs: by the value's id, its edge type, name and value.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Templates:
             ends = own.edges.cpu() + self.shift(key)
             rows = (ends[0] != ends[1]).nonzero().flatten()
             if not len(rows):
-                raise AddedEdgeError("the graph has no edge of the added kind")
+                raise AddedEdgeError("the graph has no edge of the added type")
             self._known[key] = Template(rows + own.start, ends[:, rows])
         return self._known[key]
 
@@ -77,7 +77,7 @@ class Templates:
             count = int(counts[0])
             if bool((counts != count).any()):
                 raise AddedEdgeError(
-                    f"the model uses some of the graph's edges otherwise than others ({space.label})"
+                    f"the model treats some of the graph's edges differently from others ({space.label})"
                 )
             found = [row[reach[number] + at] for at in range(count)]
             # The space is kept, so that its id stays its own.
@@ -106,7 +106,7 @@ class Templates:
             named, own = ends[side][rows], self.of(key).ends
             which = next((at for at in (0, 1) if torch.equal(named, own[at])), None)
             if which is None:
-                raise AddedEdgeError("it is not known where a new edge leads")
+                raise AddedEdgeError("the target of a new edge is unknown")
             self._found[known] = (which, rows, ends)
         return int(self._found[known][0])
 
@@ -121,7 +121,7 @@ class Templates:
                     return "end", at
         if space.everlasting and space.global_ and bool((named == named[0]).all()):
             return "row", int(named[0])
-        raise AddedEdgeError(f"it is not known which of the {space.label} a new edge goes with")
+        raise AddedEdgeError(f"it is unknown which of the {space.label} a new edge belongs to")
 
     def places(self, space: Space) -> Tensor:
         """The row of every node in a space of nodes `[num_nodes]`, −1 without one."""
@@ -131,7 +131,9 @@ class Templates:
             every = torch.arange(space.size)
             if not space.ends.size(0):  # nodes that stay
                 if space.size != space.num_nodes:
-                    raise AddedEdgeError(f"it is not known which of the {space.label} is whose")
+                    raise AddedEdgeError(
+                        f"it is unknown which of the {space.label} belongs to which node"
+                    )
                 place = every
             else:
                 place[space.ends[0]] = every

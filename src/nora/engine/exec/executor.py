@@ -1,4 +1,4 @@
-"""A program's operations in order: their inputs, their results, and when a result can be dropped."""
+"""Run a program's operations in order, and drop each result after its last use."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from nora.engine.passes.keep_low_rank import low_rank
 
 @dataclass(frozen=True, eq=False)
 class Executor:
-    """How chunks of edits go through the operations.
+    """Runs chunks of edits through the operations.
 
     Attributes:
         ops: The operations.
         output: What they make.
-        epilogues: Row-wise operations that are done with the one before them.
-        low_rank: Operations whose output moves as a whole.
+        epilogues: Row-wise operations that are executed together with the one before them.
+        low_rank: Operations whose output is a low-rank update.
         finished: For every operation, the values that are not read after it.
     """
 
@@ -34,7 +34,7 @@ class Executor:
 
     @staticmethod
     def of(ops: Sequence[Op], output: Value) -> Executor:
-        """Look at the ops once, for all chunks."""
+        """Analyse the ops, once for all chunks."""
         last = {value: at for at, op in enumerate(ops) for value in op.inputs}
         last[output] = len(ops)
         ends: list[list[Value]] = [[] for _ in range(len(ops) + 1)]
@@ -54,14 +54,14 @@ class Executor:
         Args:
             chunk: The removals.
             given: Rows that are known to change.
-            edited: Whether what no removal changes may have changed.
+            edited: Whether values that no removal changes may have changed, by an edit.
             seen: Filled with the changed rows of every value.
         """
         nothing = chunk.nothing()
         rows: dict[Value, ChangedRows | LowRankRows] = dict(given)
 
         def spread(value: Value) -> ChangedRows:
-            """A value's changed rows; of one that moves as a whole all, made once."""
+            """A value's changed rows; of a low-rank update all rows, computed once."""
             found = rows.get(value, nothing)
             if isinstance(found, LowRankRows):
                 found = all_rows[value] = all_rows.get(value) or found.spread(chunk)
@@ -90,7 +90,7 @@ class Executor:
     def _low_rank(
         self, chunk: Chunk, op: Op, inputs: Sequence[ChangedRows | LowRankRows]
     ) -> LowRankRows | None:
-        """The output of an operation as one that moves as a whole, where it does."""
+        """The output of an operation as a low-rank update, if it is one."""
         low = self.low_rank.get(op)
         if low is None or not low.can(chunk):
             return None
@@ -106,7 +106,7 @@ class Executor:
 def _made(
     chunk: Chunk, op: Op, inputs: Sequence[ChangedRows], then: Epilogue | None
 ) -> tuple[Sequence[Value], Sequence[ChangedRows]]:
-    """What an operation makes, or what follows it makes of that: the values, and their changed rows."""
+    """The values of an operation, or of its epilogue, and their changed rows."""
     if chunk.sampling is not None and not op.samples:
         inputs = list(unweighted(op, inputs))
     if then is None:

@@ -1,4 +1,4 @@
-"""What changed rows of a model's output mean for the predictions."""
+"""From changed rows of a model's output to changed predictions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def prediction_changes(
         max(64, BLOCK_BYTES // max(rows[:1].nbytes, 1)) if rows.device.type == "cpu" else len(rows)
     )
     parts = [
-        backend.item_change(before, some, task.predict(new))
+        backend.item_changes(before, some, task.predict(new))
         for some, new in zip(node.split(block), rows.split(block), strict=True)
     ]
     return torch.cat(parts)

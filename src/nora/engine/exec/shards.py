@@ -30,12 +30,12 @@ GROWTH = 4.0
 
 
 class Schedule:
-    """Cuts removals into shards, learning from those that are done.
+    """Cuts removals into shards, and adapts to the times of finished ones.
 
     Args:
-        cost: What each removal costs, in any unit `[n]`.
+        cost: Cost of each removal, in any unit `[n]`.
         workers: How many shards are worked on at a time.
-        seconds: What a shard should take.
+        seconds: Target time of a shard.
     """
 
     def __init__(self, cost: Tensor, workers: int, seconds: float = SECONDS) -> None:
@@ -47,7 +47,7 @@ class Schedule:
         self._size = total / (self.workers * FIRST_PARTS)
 
     def learn(self, cost: float, seconds: float) -> None:
-        """Note how long a shard took that was to cost so much."""
+        """Store the time of a finished shard with this estimated cost."""
         fits = cost * self.seconds / max(seconds, 1e-3)
         self._size = min(fits, GROWTH * max(self._size, cost))
 
@@ -65,7 +65,7 @@ class Schedule:
 
 
 class MissingError(RuntimeError):
-    """Some removals end the process that works on them.
+    """Some removals always kill their worker process.
 
     Attributes:
         which: Which ones.

@@ -1,4 +1,4 @@
-"""What chunks of removals take, and how they were sampled."""
+"""Costs of chunks of removals, and how their rows were sampled."""
 
 from __future__ import annotations
 

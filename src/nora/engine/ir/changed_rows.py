@@ -37,10 +37,10 @@ def units(sent: Tensor) -> Tensor:
 
 
 def scales(sent: Tensor) -> Tensor:
-    """By what rows of messages `[N, F]` are measured, `[2, F]`: in units of their columns, and as they are.
+    """Two scales for rows of messages `[N, F]`, `[2, F]`: the units of the columns, and ones.
 
-    Whether a column's digits matter depends on what reads it. Weights that even columns out miss the digits
-    of small ones; equal weights miss those of a sum that has lost what was huge in it.
+    Whether the digits of a column matter depends on the operations that read it. In units of the columns,
+    small columns count too; with ones, the digits of a sum that has lost a huge term do.
     """
     unit = units(sent)
     return torch.stack([unit, torch.ones_like(unit)])
@@ -54,8 +54,7 @@ class ChangedRows:
         ptr: `[c+1]`; the rows of edit `i` are `ptr[i]:ptr[i+1]`.
         node: The node of each row `[M]`, distinct within an edit, never a removed one.
         rows: New rows `[M, …]`.
-        weight: The weight of each row's change `[M]`, float64, where rows were sampled (see `sampling.py`);
-            None: once.
+        weight: Horvitz–Thompson weight of each row's change `[M]`, float64; None if all rows were computed.
     """
 
     ptr: Tensor
@@ -100,15 +99,15 @@ def merged(count: int, parts: Sequence[tuple[Tensor, ChangedRows]]) -> ChangedRo
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """Where the change of some rows arrives in one hop.
+    """The rows that a change of other rows can reach in one hop.
 
     Attributes:
         source: Nodes whose messages change `[S]`: changed rows first, per edit; removed ones too.
         row: For each source, its changed row, −1 if only its normalisation changed, −2 if removed.
         scale: The `norm_src` factor of each source after the edit `[S]`, float64.
         edge_ptr: `[S+1]`; the out-edges of source `s` land in `slot[edge_ptr[s]:edge_ptr[s+1]]`.
-        slot: For each out-edge, the target row it adds to, −1 for removed targets.
-        also: The row of every pair that was to be reached in any case.
+        slot: For each out-edge, the position of its target row, −1 for removed targets.
+        also: The row of every pair that is included in any case.
         ptr, node: The reached rows, as in `ChangedRows`.
         norm_dst: The `norm_dst` factor of each reached row after the edit `[T]`, float64.
     """
@@ -126,17 +125,17 @@ class Frontier:
 
 @dataclass(frozen=True, eq=False)
 class SamplingBounds:
-    """What rows are sampled by: how much may arrive at each, and how much it matters there.
+    """Bounds on the change of each row, and its importance, by which rows are sampled.
 
     Attributes:
-        share: How much of a message arrives along each edge, in the order of `Edges.by_source`; None: all.
+        share: The share of a message that each edge passes on, in the order of `Edges.by_source`; None: all.
         size: Size of the change of each source's message `[S]`, float64.
-        also: Size of what changes at the rows `Frontier.also` beside messages.
-        mass: Size of each node's sum, which a new `norm_dst` changes as a whole `[N]`, float64.
-        importance: How much a change of each node's row matters `[N]`, float64.
-        certain: The reached rows that are computed in any case `[T]`, a mask.
-        most: What arrives counts for no more than this: predictions saturate.
-        least: Inclusion probability that a row has at least, per size of what arrives `[N]`; empty: none.
+        also: Size of other changes at the rows `Frontier.also`.
+        mass: Size of each node's sum `[N]`, float64; a new `norm_dst` changes it in proportion.
+        importance: Importance of each node's row `[N]`, float64.
+        certain: Mask `[T]` of the rows that are always computed.
+        most: Importance saturates at this size, as predictions do.
+        least: Smallest inclusion probability of a row per size of its change `[N]`; empty: none.
     """
 
     share: Tensor | None
@@ -151,14 +150,14 @@ class SamplingBounds:
 
 @dataclass(frozen=True, eq=False)
 class TargetSlopes:
-    """Attention: what a change of the target's own part of the scores does to its output.
+    """Attention: the derivative of a target's output by its own part of the scores, `alpha_dst`.
 
-    That turns the weights of all its neighbours. Where there are more than `many`, a small change is followed
-    to first order, by derivatives that are the same for all edits.
+    A change of `alpha_dst` changes the weights of all neighbours. For more than `many` neighbours, a small
+    change is computed to first order, with derivatives that are the same for all edits.
 
     Attributes:
-        many: Receivers with no more neighbours are always weighed again.
-        place: Where each node's derivative is, −1 for those without `[N]`.
+        many: Targets with at most this many neighbours are always computed exactly.
+        place: Row of each node in `slope`, −1 for nodes without `[N]`.
         slope: Derivatives of outputs by the target's part of the scores `[hubs, H, C]`.
     """
 
@@ -174,8 +173,8 @@ class Sums:
     Attributes:
         y: Messages `[N, F]`.
         total: The sums without `norm_dst` `[N, F]`.
-        unit: By what rows are measured, `[2, F]`; see `scales`.
-        size: `Σ|total|` of each node by that, `[N, 2]`.
+        unit: Scales of the columns `[2, F]`; see `scales`.
+        size: `Σ|total|` of each node in both scales `[N, 2]`.
         plus: What is added: `[N, F]`, one row `[1, F]` for all, or none `[0, F]`.
         output: The operation's output `[N, F]`.
     """
@@ -206,7 +205,7 @@ class Drift:
 
     @staticmethod
     def of(moved: Tensor, count: int, like: Tensor) -> Drift:
-        """With room for so many reached rows; `like` `[…, H]` is an attention's denominators."""
+        """An empty drift of this many rows; `like` `[…, H]` are the denominators of an attention."""
         peak, share = (like.new_empty(count, like.size(-1)) for _ in range(2))
         return Drift(moved, moved.new_zeros(count), peak, share)
 

@@ -43,17 +43,17 @@ class Arrays(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EdgeDelta:
-    """What the edge list of one convolution loses and gains in a batch of edits, removed nodes apart.
+    """The edges that a batch of edits removes from and adds to one convolution, apart from removed nodes.
 
     Attributes:
         ptr: `[c+1]`; the edges of edit `i` are `ptr[i]:ptr[i+1]`.
         source, target: Their ends `[T]`, none of them a removed node.
-        loss: What the weights of the edges into the target lose `[T]`, float64; less than 0 for added edges.
-        lost: What their count loses: 1, or −1 for added edges.
-        place: Where a removed edge stands in `Edges.by_target`; −1 for added edges.
+        loss: Decrease of the summed weight into the target `[T]`, float64; negative for added edges.
+        lost: Decrease of the number of edges: 1, or −1 for added edges.
+        place: Position of a removed edge in `Edges.by_target`; −1 for added edges.
         weight: The weight of an added edge `[T]`, float64.
-        added: Which of the batch's added edges it is; −1 for removed edges, and for self-loops of the
-            convolution that get another weight.
+        added: Position among the batch's added edges; −1 for removed edges, and for self-loops whose weight
+            changes.
     """
 
     ptr: Tensor
@@ -70,7 +70,7 @@ class EdgeDelta:
 
 
 def no_delta(count: int, device: torch.device) -> EdgeDelta:
-    """Nothing is removed or added in so many edits."""
+    """An `EdgeDelta` without edges, for this many edits."""
     ptr = torch.zeros(count + 1, dtype=torch.long, device=device)
     none, real = ptr[:0], ptr[:0].double()
     return EdgeDelta(ptr, none, none, real, none, none, real, none)
@@ -81,12 +81,12 @@ class AddedEdgeRule:
     """How an added edge becomes an edge of a convolution.
 
     Attributes:
-        space: Whose rows the edges are that the convolution is given.
+        space: The edge space of the convolution's `edge_index`.
         ends: Their sources and targets, global ids `[2, size]`.
         weight: Their weights; None without.
-        kind: An edge attribute, and the value it must have for the convolution to use an edge; None for all.
-        loops: The weight of the self-loop that every node has that has none of its own; None without.
-        own_loops: Whether those of the graph count where `loops` is given.
+        kind: An edge attribute, and its value for the edges that the convolution uses; None for all edges.
+        loops: Weight of the self-loop that the convolution adds to nodes without one; None if it adds none.
+        own_loops: Whether the graph's own self-loops count if `loops` is given.
         reverse: Whether they lead from the target to the source.
     """
 
@@ -115,11 +115,11 @@ class Edges:
         weight: `[E]`, or None for all ones.
         num_nodes: Number of nodes.
         normalise: One of the three above.
-        edge_id: The edge id of the graph's edge that each one is (see `nora.graph.edge_lookup`), −1 for
-            self-loops that the convolution adds; None where it is unknown.
-        own_loops: Edge ids `[k]` and nodes `[k]` of the graph's self-loops whose weights replace those that
-            the convolution gives, where it does.
-        for_added: How an added edge becomes an edge of the convolution; None where it is unknown.
+        edge_id: The edge id of each edge in the graph (see `nora.graph.edge_lookup`), −1 for self-loops that
+            the convolution adds; None if unknown.
+        own_loops: Edge ids `[k]` and nodes `[k]` of the graph's self-loops whose weights replace those of the
+            convolution.
+        for_added: How an added edge becomes an edge of the convolution; None if unknown.
         ends: Where the rows of `by_source` and of `by_target` end `[N]`; None where the next one begins.
     """
 
@@ -138,9 +138,9 @@ class Edges:
 
     @cached_property
     def by_edge_id(self) -> tuple[Tensor, Tensor]:
-        """Which of these edges every edge of the graph is, in CSR form.
+        """For every edge of the graph, the positions of its edges here, in CSR form.
 
-        One may be several here, where a model has made both directions of it.
+        There are several if the model added reverse edges.
         """
         assert self.edge_id is not None
         own = (self.edge_id >= 0).nonzero().flatten()
@@ -148,7 +148,7 @@ class Edges:
         return csr(self.edge_id[own], own, max(count, 0))[:2]
 
     def delta(self, batch: EditBatch, added_rows: AddedRows | None = None) -> EdgeDelta:
-        """The edges that a batch of edits removes and adds, those at removed nodes apart."""
+        """The edges that a batch of edits removes and adds, except those of removed nodes."""
         parts, loops = [], []
         if len(batch.edge):
             parts.append(self._removed(batch))
@@ -207,7 +207,7 @@ class Edges:
         return edit, source, target, loss, minus, minus, weight, added
 
     def _places(self, edge: Tensor) -> Tensor:
-        """Where some of these edges stand in `by_target`, by bisection: a target's edges ascend there."""
+        """Positions of some of these edges in `by_target`, by bisection."""
         order, target = self.by_target[2], self.target[edge]
         low, high = self.by_target[0][target], self.in_end[target]
         while bool((high - low > 1).any()):
@@ -217,7 +217,8 @@ class Edges:
         return low
 
     def _loops_removed(self, batch: EditBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Removed self-loops of the graph: `edit`, `node`, and the weight that the node gets instead."""
+        """Removed self-loops of the graph: `edit`, `node`, and the weight of the convolution's self-loop
+        instead."""
         assert self.own_loops is not None and self.for_added is not None
         edge_id, node = self.own_loops
         order = edge_id.argsort()
@@ -228,7 +229,7 @@ class Edges:
         return owner_of(batch.edge_ptr)[there], found, fill
 
     def _reweighted(self, loops: list[tuple[Tensor, Tensor, Tensor]]) -> list[tuple[Tensor, ...]]:
-        """Self-loops that get another weight are removed and added with it; the last one counts."""
+        """Self-loops whose weight changes, as removed and added again; of several, the last one counts."""
         if not sum(len(edit) for edit, _, _ in loops):
             return []
         edit, node, weight = (torch.cat(column) for column in zip(*loops, strict=True))
@@ -323,13 +324,14 @@ class Edges:
 
     @cached_property
     def _ids(self) -> tuple[Tensor, Tensor]:
-        """The targets of `by_source` and the sources of `by_target` in as few bytes as hold them."""
+        """The targets of `by_source` and the sources of `by_target`, in the smallest integer type that holds
+        them."""
         narrow = torch.int if self.num_nodes < 2**31 else torch.long
         return moved_all((self.by_source[1].to(narrow), self.by_target[1].to(narrow)))
 
     @cached_property
     def arrays(self) -> Arrays:
-        """What the compiled loops read, as NumPy arrays on the CPU."""
+        """The arrays that the compiled loops read, in NumPy, on the CPU."""
         indptr, (target, in_source) = self.by_source[0], self._ids
         weight, in_weight = self.weight_by_source, self.weight_by_target
         none = np.empty(0, dtype=np.float32)
@@ -387,7 +389,7 @@ class Edges:
 
 
 def well_behaved(weight: Tensor) -> bool:
-    """Whether degrees can be corrected by differences: no sum of weights is smaller than its parts."""
+    """Whether degrees can be corrected by differences, because no weights cancel."""
     if not weight.numel():
         return True
     low, high = float(weight.min()), float(weight.max())
@@ -395,7 +397,7 @@ def well_behaved(weight: Tensor) -> bool:
 
 
 def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort by `row`: `indptr [N+1]`, the columns, and where each stood before."""
+    """Sort by `row`: `indptr [N+1]`, the columns, and the old position of each."""
     if row.device.type != "cpu":
         order = row.argsort(stable=True)
         return ptr_of(row, num_nodes), column[order].contiguous(), order

@@ -1,4 +1,4 @@
-"""The kinds of ops a program is made of, and what each does with changed rows."""
+"""The base class of operations: how an op computes its rows, and which of them an edit changes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Value:
 
     Attributes:
         space: Where its rows live.
-        depth: How many hops from a removed node its rows can change; −1: they never do, `EVERYWHERE`
-            or more: all of them do.
-        base: Original rows `[size, …]`, once they are computed and as long as they are needed.
-        op: What makes them; None for what was given.
-        stored: Whether all rows are kept where any are needed; else they are made again where asked for.
-        kept: The same rows from disk, for when they are asked for.
-        like: No rows, but their shape `[0, …]` and type, once these are known.
+        depth: How many hops from a removed node its rows can change; −1: never; `EVERYWHERE` or more: all
+            change.
+        base: Original rows `[size, …]`, while they are needed.
+        op: The operation that computes them; None for inputs.
+        stored: Whether all rows are stored if any are needed; else they are computed on demand.
+        kept: The same rows in a saved engine, read on demand.
+        like: An empty tensor `[0, …]` with their shape and type, once known.
     """
 
     space: Space
@@ -63,12 +63,12 @@ class Value:
 
     @property
     def static(self) -> bool:
-        """Whether no edit changes any row that is left."""
+        """Whether no edit changes any remaining row."""
         return self.depth < 0
 
     @property
     def none(self) -> Tensor:
-        """No rows `[0, …]`: what rows are like."""
+        """An empty tensor `[0, …]` with the shape and type of the rows."""
         return self.at(torch.zeros(0, dtype=torch.long))
 
     @property
@@ -108,8 +108,8 @@ class Chunk:
     """One chunk of edits on its way through the program.
 
     Attributes:
-        moved: `Drift.moved` of the ops whose rows are written back.
-        drift: How far these have moved then, filled by the ops.
+        moved: `Drift.moved` of the ops whose rows are updated in place.
+        drift: Their drift after the edit, filled by the ops.
     """
 
     edits: EditBatch
@@ -124,17 +124,17 @@ class Chunk:
     drift: dict[Op, Drift] = field(default_factory=dict)
 
     def drift_of(self, op: Op, count: int, like: Tensor) -> Drift | None:
-        """How far so many reached rows of an op move, if they are written back; see `Drift.of`."""
+        """The drift of this many rows of an op, if they are updated in place; see `Drift.of`."""
         if op in self.moved:
             self.drift[op] = Drift.of(self.moved[op], count, like)
         return self.drift.get(op)
 
     def num_added(self, space: Space) -> int:
-        """How many rows of a space come."""
+        """How many rows are added to a space."""
         return 0 if self.added_rows is None else self.added_rows.count(space)
 
     def original(self, value: Value, rows: Tensor) -> Tensor:
-        """Original rows; anything for added rows, which have all changed."""
+        """Original rows; arbitrary for added rows, which have all changed."""
         if self.num_added(value.space):
             rows = rows.clamp(max=value.space.size - 1)
         return value.at(rows)
@@ -145,17 +145,17 @@ class Chunk:
         return ChangedRows(torch.zeros_like(edits.ptr), edits.node[:0], torch.empty(0))
 
     def sources(self, edges: Edges, changed: ChangedRows) -> tuple[Tensor, ...]:
-        """Whose messages change."""
+        """The nodes whose messages change."""
         return self.backend.find_sources(edges, self.edits, changed, self.delta(edges))
 
     def receivers(self, sources: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """The changed nodes among the sources (`ptr`, `node`): its messages must be weighed again."""
+        """The changed nodes among the sources (`ptr`, `node`), whose own attention must be computed again."""
         ptr, source, row, _ = sources
         changed = row >= 0
         return _passed(changed)[ptr], source[changed]
 
     def delta(self, edges: Edges) -> EdgeDelta:
-        """What the edge list of a convolution loses and gains."""
+        """The edges that are removed from and added to a convolution."""
         if edges not in self.deltas:
             self.deltas[edges] = edges.delta(self.edits, self.added_rows)
         return self.deltas[edges]
@@ -167,7 +167,7 @@ class Chunk:
         return self.gone[space]
 
     def align(self, values: Sequence[Value], changed: Sequence[ChangedRows]) -> list[ChangedRows]:
-        """All inputs on the same pairs: rows that did not change are filled in from the original."""
+        """Bring all inputs to the same pairs; rows that did not change are filled in from the original."""
         if not any(len(c) for c in changed):
             none = torch.zeros(0, dtype=torch.long, device=self.edits.node.device)
             return [
@@ -217,12 +217,12 @@ def _passed(keep: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """Rows that move along edges: read by them from nodes, or reduced by nodes from them.
+    """A move of rows along edges: gathered from nodes to edges, or reduced from edges to nodes.
 
     Attributes:
-        edges, nodes: Where the rows of both live.
+        edges, nodes: The spaces of both.
         index: The node of each edge, `[size of edges]`.
-        reduces: Whether nodes reduce rows of edges; else edges read rows of nodes.
+        reduces: Whether it reduces rows of edges to nodes; else it gathers rows of nodes.
     """
 
     edges: Space
@@ -232,20 +232,20 @@ class Move:
 
 
 class Op(ABC):
-    """One op: original rows once, changed rows for every chunk.
+    """An operation: computes original rows once, and changed rows for every chunk.
 
-    A new kind of op says in `changed`, `whole`, `set_depth` and `hops` what it does; everything else has a
-    default that is right for any op, and is there to be faster where more is known.
+    A new kind of operation defines `compute`, `changed`, `set_depth` and `hops`. All other methods have
+    defaults that are correct for any operation, and can be overridden to be faster.
 
     Attributes:
         inputs: The values it reads.
         output: The value it makes.
-        rowwise: Whether every output row follows from the same rows of the inputs alone.
-        scales: The input whose rows are scaled by the other's single numbers, where that is all it does.
-        samples: Whether it can compute some of the rows it reaches, drawn at random, and reads how often a
-            changed row of its inputs counts.
-        drawn: Whether they may be: not where what follows bears true values alone.
-        leads: Whether it hands its rows on in blocks to row-wise ops that alone read them.
+        rowwise: Whether every output row depends only on the same row of the inputs.
+        scales: The input whose rows are scaled by one number per row of the other, if the op does only that.
+        samples: Whether it can compute a random sample of changed rows, and uses the weights of changed input
+            rows.
+        drawn: Whether its rows may be sampled; not if a later op needs exact values.
+        leads: Whether it passes its rows in blocks to the row-wise ops that alone read them.
     """
 
     rowwise = False
@@ -267,7 +267,7 @@ class Op(ABC):
     def passed_on(
         self, chunk: Chunk, inputs: Sequence[ChangedRows], then: Then
     ) -> Sequence[ChangedRows]:
-        """Changed rows of what `then` makes of changed output rows; nothing where there are none."""
+        """Changed rows of the values of `then`, from changed output rows; empty if there are none."""
         changed = self.changed(chunk, inputs)
         if not len(changed):
             return []
@@ -282,22 +282,22 @@ class Op(ABC):
         return self.output.base_rows()[rows]
 
     def row_share(self, source: Tensor, target: Tensor) -> Tensor | None:
-        """How much of each source's row of the first input arrives at its target, `[M]` or `[M, H]`.
+        """The share of each source's row of the first input that arrives at its target, `[M]` or `[M, H]`.
 
-        None when the op does not pass rows on in proportion.
+        None if the op does not pass rows on in proportion.
         """
         return None
 
     def importances(self, importance: Tensor) -> Sequence[Tensor]:
-        """How much rows of each input matter, where those of the output matter so much `[N]`."""
+        """Importance of the rows of each input, given the importance of the output's rows `[N]`."""
         return [importance if self.rowwise else torch.ones_like(importance) for _ in self.inputs]
 
     def set_depth(self) -> None:
-        """Tell the output's depth by the inputs'; called where it may change at all."""
+        """Set the depth of the output from those of the inputs; called if it can change at all."""
         self.output.depth = max(value.depth for value in self.inputs)
 
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
-        """Where a change can arrive in one hop: pairs (nodes it comes from, nodes it reaches)."""
+        """How a change can move in one hop: pairs (changed node, reached node)."""
         return ()
 
     def needs(self) -> Sequence[Value]:
@@ -305,29 +305,29 @@ class Op(ABC):
         return self.inputs
 
     def move(self) -> Move | None:
-        """How it moves rows between edges and nodes, where that is all it does."""
+        """How it moves rows between edges and nodes, if it does only that; else None."""
         return None
 
     def within(self, owner: Tensor, *inputs: Tensor) -> Tensor:
-        """As `whole`, on the rows of some nodes and of the edges into them; edge `i` leads to `owner[i]`.
+        """As `compute`, on the rows of some nodes and of the edges into them; edge `i` leads to `owner[i]`.
 
         Asked of ops that move rows along these edges or are row-wise.
         """
         return self.compute(*inputs)
 
     def absorbed(self, inner: Op) -> Op | None:
-        """This op with `inner` in place of the input it makes, where both can be done as one."""
+        """This op fused with `inner`, which computes one of its inputs, if both can be one op."""
         return None
 
 
 class RowOp(Op):
-    """A map that treats every row by itself.
+    """A row-wise function.
 
     Args:
         function: From rows of the inputs to rows of the output.
         inputs: The values it reads.
         output: The value it makes.
-        form: What is known of the function: `affine` in all inputs together, or `relu`.
+        form: `affine` in all inputs together, `relu`, or unknown.
     """
 
     rowwise = True
@@ -344,7 +344,7 @@ class RowOp(Op):
         self.form = form
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """Apply the map to the changed rows, a block at a time so that they stay in cache."""
+        """Apply the function to the changed rows, in blocks that stay in cache."""
         if not any(len(c) for c in inputs):
             return chunk.nothing()
         weight = next(c.weight for c in inputs if len(c))
@@ -373,10 +373,11 @@ class RowOp(Op):
         return self.inputs if len(self.inputs) > 1 else ()
 
     def absorbed(self, inner: Op) -> RowOp | None:
-        """Another map in place of the input it makes: the rows in between are never stored.
+        """Fuse with another row-wise function that computes an input, so the rows in between are never
+        stored.
 
-        Only where this one reads nothing else, or nothing that the other does not read itself: the same
-        rows change then, and none is mapped that would not be otherwise.
+        Only if this one reads nothing else, or nothing that the other does not read too: then the same rows
+        change, and no row is computed in vain.
         """
         others = {value for value in self.inputs if value is not inner.output}
         read = {value for value in inner.inputs}

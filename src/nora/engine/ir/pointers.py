@@ -1,4 +1,4 @@
-"""Rows of many edits one after the other: where each edit's begin, and which rows are the same."""
+"""Pointer arrays: the rows of many edits in one tensor, where those of each edit begin, and duplicates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def owner_of(ptr: Tensor) -> Tensor:
-    """Which part of a `ptr` each position belongs to."""
+    """The part of a `ptr` that each position belongs to."""
     counts = ptr[1:] - ptr[:-1]
     return torch.arange(len(counts), device=ptr.device).repeat_interleave(counts)
 

@@ -1,10 +1,10 @@
-"""Where rows live: nodes of a type, edges of an edge set, or the graph as a whole.
+"""Spaces: what the rows of a tensor stand for. Nodes of a type, edges of an edge set, or the whole graph.
 
-An edit removes a row when it removes one of the row's *ends*: a node row has itself for its end,
-an edge row its two nodes, the self-loop that a layer adds its one node. Whatever a model makes of its
-edges (masks, loops, both directions, another order), its rows keep their ends, so that it is known which
-of them vanish. They keep their *origin*, too, the edge of the graph that they come from: an edge may be
-removed by itself.
+An edit removes a row if it removes one of the row's *ends*: the end of a node row is the node itself, those
+of an edge row are its source and target, that of an added self-loop is its node. When a model derives new
+edges (by masks, self-loops, reverse edges, sorting), their rows keep these ends, so the engine knows which
+rows an edit removes. They also keep their *origin*, the id of the graph's edge that they come from, for edits
+that remove a single edge.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ from nora.sparse import expanded
 
 @dataclass(eq=False)
 class Space:
-    """Rows that come and go with nodes.
+    """A set of rows that stand for nodes, edges or the whole graph.
 
     Attributes:
         label: What they are, for messages.
-        sizes: How many there are on every graph the model was recorded on, the asked one first.
-        ends: Global ids of the nodes whose edit takes each row away, `[k, size]`; a node may stand
-            there twice.
+        sizes: Number of rows on every traced graph, the given one first.
+        ends: Global ids of the nodes whose removal deletes each row, `[k, size]`; a node may occur twice.
         num_nodes: Number of nodes of all types.
-        global_: Whether its rows are about the graph, so that any edit may change them.
-        origin: The number of the edge of the graph that each row goes with `[size]`, −1 for none; None
-            where no row goes with an edge.
+        global_: Whether its rows belong to the whole graph, so that any edit may change them.
+        origin: Edge id of the graph's edge that each row belongs to `[size]`, −1 for none; None if there are
+            no such rows.
     """
 
     label: str
@@ -55,7 +54,7 @@ class Space:
 
     @property
     def size(self) -> int:
-        """Number of rows on the asked graph."""
+        """Number of rows on the given graph."""
         return self.sizes[0]
 
     @cached_property
@@ -67,7 +66,7 @@ class Space:
         return indptr, found
 
     @cached_property
-    def lost_at(self) -> Tensor:
+    def removed_at(self) -> Tensor:
         """How many rows the removal of each node alone removes `[num_nodes]`."""
         ends = self.ends
         if ends.size(0) > 1:  # a node counts once for each row
@@ -88,7 +87,7 @@ class Space:
 
     @cached_property
     def rows_per_edge(self) -> int:
-        """How many rows go with an edge of the graph, at most."""
+        """The largest number of rows that belong to one edge of the graph."""
         if self.origin is None or not len(self.origin):
             return 0
         indptr, _ = self.by_origin
@@ -96,18 +95,18 @@ class Space:
 
     @cached_property
     def one_end(self) -> bool:
-        """Whether every row has a single end, so that none is lost twice."""
+        """Whether every row has a single end, so that no row is removed twice."""
         return self.ends.size(0) <= 1 or bool((self.ends == self.ends[:1]).all())
 
     @cached_property
     def everlasting(self) -> bool:
-        """Whether no edit takes any row away."""
+        """Whether no edit removes any row."""
         return self.ends.size(0) == 0 or self.size == 0
 
     def sorted_by(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Who points at each row by `index`, in CSR form: `indptr [size + 1]`, `place`.
+        """The positions in `index` that point at each row, in CSR form: `indptr [size + 1]`, `place`.
 
-        Sorted once: layers one after the other read, and reduce to, the same nodes along the same edges.
+        Sorted once, because successive layers gather from and reduce to the same nodes along the same edges.
         """
         if id(index) not in self._sorted:
             kept = self._kept_sorted
@@ -121,7 +120,7 @@ class Space:
         return self._sorted[id(index)][:2]
 
     def lost(self, edits: EditBatch) -> tuple[Tensor, Tensor]:
-        """The rows every edit removes: `edit [K]`, sorted, and `row [K]`, each once."""
+        """The rows that each edit removes: `edit [K]`, sorted, and `row [K]`, without duplicates."""
         if self.everlasting:
             return edits.node[:0], edits.node[:0]
         indptr, row = self.by_end
@@ -137,7 +136,7 @@ class Space:
         return keys // self.size, keys % self.size
 
     def _lost_with_edges(self, edits: EditBatch) -> tuple[Tensor, Tensor] | None:
-        """The rows that go with edges that are removed by themselves; None where there are none."""
+        """The rows of edges that are removed one by one; None if there are none."""
         if not len(edits.edge) or self.origin is None:
             return None
         indptr, row = self.by_origin
@@ -146,7 +145,7 @@ class Space:
         return owner_of(edits.edge_ptr)[known][owner], row[position]
 
     def survive(self, edits: EditBatch, edit: Tensor, row: Tensor) -> Tensor:
-        """Which of the pairs (edit, row) are left, `[M]`."""
+        """Which of the pairs (edit, row) remain `[M]`."""
         if self.everlasting:
             return torch.ones_like(row, dtype=torch.bool)
         ends = self.ends[:, row]
@@ -163,18 +162,18 @@ class Space:
         return left & ~((origin >= 0) & torch.isin(edit * count + origin, gone))
 
     def covers(self, index: Tensor, other: Space) -> bool:
-        """Whether row `i` never outlives row `index[i]` of the other space."""
+        """Whether removing a node that deletes row `index[i]` of the other space also deletes row `i`."""
         if other.everlasting or not index.numel():
             return True
         wanted = other.ends[:, index]
         return bool((wanted.unsqueeze(1) == self.ends.unsqueeze(0)).any(dim=1).all())
 
-    def goes_with(self, index: Tensor, other: Space) -> bool:
-        """Whether row `i` goes with the edge that row `index[i]` of the other space goes with, if any."""
-        return not index.numel() or _goes_with(other.origin, index, self.origin)
+    def removed_with(self, index: Tensor, other: Space) -> bool:
+        """Whether removing an edge that deletes row `index[i]` of the other space also deletes row `i`."""
+        return not index.numel() or _same_origin(other.origin, index, self.origin)
 
     def covered(self, index: Tensor, other: Space) -> bool:
-        """Whether row `i` is only ever lost together with row `index[i]` of the other space."""
+        """Whether removing a node that deletes row `i` also deletes row `index[i]` of the other space."""
         if self.everlasting or not index.numel():
             return True
         if other.everlasting:
@@ -183,18 +182,18 @@ class Space:
         return bool((self.ends.unsqueeze(1) == mine.unsqueeze(0)).any(dim=1).all())
 
     def same_edges(self, other: Space) -> bool:
-        """Whether the rows of both go with the same edges."""
+        """Whether the rows of both belong to the same edges."""
         if self.origin is None or other.origin is None:
             return self.origin is other.origin
         return self.origin is other.origin or torch.equal(self.origin, other.origin)
 
-    def comes_with(self, index: Tensor, other: Space) -> bool:
-        """Whether row `index[i]` of the other space goes with the edge that row `i` goes with, if any."""
+    def removes(self, index: Tensor, other: Space) -> bool:
+        """Whether removing an edge that deletes row `i` also deletes row `index[i]` of the other space."""
         theirs = None if other.origin is None else other.origin[index]
-        return not index.numel() or _goes_with(self.origin, slice(None), theirs)
+        return not index.numel() or _same_origin(self.origin, slice(None), theirs)
 
-    def equally_lost(self, other: Space) -> bool:
-        """Whether every edit takes as many rows away from both."""
+    def removed_equally(self, other: Space) -> bool:
+        """Whether every edit removes as many rows from both."""
         if self is other or self.ends is other.ends:
             return True
         return bool(torch.equal(self._by_ends, other._by_ends))
@@ -213,8 +212,8 @@ class Space:
         return Space(label, sizes, self.ends[:, rows], self.num_nodes, origin=origin)
 
 
-def _goes_with(one: Tensor | None, rows: Tensor | slice, other: Tensor | None) -> bool:
-    """Whether every one of the rows that goes with an edge has another that goes with the same edge."""
+def _same_origin(one: Tensor | None, rows: Tensor | slice, other: Tensor | None) -> bool:
+    """Whether every one of the rows that has an origin has the same origin as its counterpart."""
     if one is None:
         return True
     origin = one[rows]
@@ -226,7 +225,7 @@ def _goes_with(one: Tensor | None, rows: Tensor | slice, other: Tensor | None) -
 def nodes_of(
     label: str, start: int, sizes: tuple[int, ...], num_nodes: int, stay: bool = False
 ) -> Space:
-    """The nodes of a type, whose global ids begin at `start`; they may stay when they are removed."""
+    """The nodes of a type, whose global ids begin at `start`; `stay` if removals isolate them instead."""
     if stay:
         return Space(label, sizes, torch.empty(0, sizes[0], dtype=torch.long), num_nodes)
     return Space(label, sizes, torch.arange(start, start + sizes[0]).unsqueeze(0), num_nodes)

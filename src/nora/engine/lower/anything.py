@@ -1,4 +1,4 @@
-"""Operations of no other kind: done on everything that is left, for every removal by itself."""
+"""Operations without a lowering of their own: executed on all remaining rows, for every removal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def on_everything(builder: Builder, op: AlignedOp) -> None:
         if isinstance(leaf, Sized):
             space = builder.space_of_size(leaf.values)
             if space is None:
-                builder.unsupported("takes a number that depends on the graph")
+                builder.unsupported("uses a number that depends on the graph")
             found: Any = builder.count(space)
         elif isinstance(leaf, Ref):
             found = builder[leaf]
@@ -42,14 +42,14 @@ def on_everything(builder: Builder, op: AlignedOp) -> None:
         if isinstance(found, Uniform):
             space = builder.space_of_size(found.sizes)
             if space is None or not found.layout.plain:
-                builder.unsupported("takes rows of nothing that is known")
+                builder.unsupported("uses rows that belong to no known space")
             found = Tracked(builder.repeated(found, space), found.layout)
         if found.ids:
-            builder.unsupported("takes the numbers of nodes or edges for quantities")
+            builder.unsupported("uses node or edge ids as quantities")
         places[key] = (len(inputs), found.layout)
         inputs.append(found.value)
     if not inputs:
-        builder.unsupported("is not known to the engine")
+        builder.unsupported("is an operation that the engine does not know")
 
     def run(rows: tuple[Tensor, ...], place: int) -> Tensor:
         def put(leaf: Any) -> Any:
@@ -72,7 +72,7 @@ def on_everything(builder: Builder, op: AlignedOp) -> None:
             continue
         where = _where(builder, op.shapes[place], inputs)
         if where is None:
-            builder.cannot(number, "relates all rows with all rows")
+            builder.unsupported_result(number, "relates every row to every other row")
             continue
         space, layout = where
 
@@ -113,7 +113,7 @@ def _where(
 
 
 def each_by_itself(builder: Builder, op: AlignedOp) -> None:
-    """An operation on what is known of the whole graph alone: removal by removal."""
+    """Execute an operation on values of the whole graph only, removal by removal."""
     refs = [leaf for leaf in leaves(op.args) if isinstance(leaf, Ref)]
     known = {ref: builder[ref] for ref in refs}
     tracked = {ref: one.value for ref, one in known.items() if isinstance(one, Tracked)}

@@ -1,4 +1,4 @@
-"""What is known of a program's tensors, by their numbers on the trace."""
+"""Bindings: for every tensor of a trace, which rows of the program it holds."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ Shape = tuple[tuple[int, ...], ...]
 
 
 class Bindings:
-    """What is known of a traced program's tensors, by their numbers.
+    """The bindings of a traced program's tensors, by their numbers.
 
     Args:
         traced: The operations.
-        given: What is known of the program's inputs, by name.
+        given: The bindings of the program's inputs, by name.
         all_nodes: The nodes of all types.
         nodes: The nodes of every type.
-        spaces: The other spaces there are before the model has made any: edges by set, pairs.
+        spaces: The other spaces of the graph: edges by set, pairs.
         num_nodes: Number of nodes of all types.
 
     Attributes:
-        known: What is known of every tensor.
+        known: The binding of every tensor.
         shapes: The size of every axis on every graph, of every tensor.
-        unknown: Why a tensor cannot be used, of those that cannot.
-        named: What lowerings have made once for all, by names of their own.
+        unknown: For tensors that cannot be used, the reason.
+        named: Cached values of lowerings, by keys of their own.
         structure: What rows or edges were picked by: where these values change, others would be picked.
-        guards: Comparisons of sizes that the model's Python made.
-        counted: Guards on how many rows a mask picks, by the value that holds the comparison.
-        unsure_of_edges: Why edges cannot be removed or added by themselves.
+        guards: Comparisons of sizes in the model's Python code.
+        counted: Guards on how many rows a mask selects, by the value that holds the comparison.
+        unsure_of_edges: The reason why single edges cannot be removed or added.
         at: The operation that is being lowered.
-        blockers: Takes what cannot be lowered, which then does not end the lowering; None: it does.
+        blockers: Collects unsupported operations, so that lowering continues; None: the first one raises.
         failures: Lowerings of modules that raised an exception of their own.
         lowered_calls: Names and classes of modules whose calls were lowered as one.
-        all_rows: Operations that are done on all rows again for every edit: their lines, by what they make.
-        result_shape: The shape of what the call returns that is being lowered.
+        all_rows: Lines of operations that are executed on all rows for every edit, by their output.
+        result_shape: Shape of the result of the call that is being lowered.
     """
 
     result_shape: Shape
@@ -110,55 +110,55 @@ class Bindings:
         )
 
     def unsupported(self, why: str) -> NoReturn:
-        """Refuse the model; the message names the operation and its source line."""
+        """Reject the model; the message names the operation and its source line."""
         assert self.at is not None
         raise UnsupportedError(f"{self.at.name} at {self.at.line} {why}")
 
     def unsure(self, why: str) -> None:
-        """Follow the model, but not what it does without an edge that goes by itself; and say where."""
+        """Support the model, but no edits of single edges; the reason names the line."""
         where = f"{self.at.name} at {self.at.line} " if self.at is not None else ""
         self.unsure_of_edges = self.unsure_of_edges or f"{where}{why}"
 
-    def cannot(self, number: int, why: str) -> None:
-        """Give up on the model if this result is ever used."""
+    def unsupported_result(self, number: int, why: str) -> None:
+        """Reject the model if this result is ever used."""
         assert self.at is not None
         self.unknown[number] = f"{self.at.name} at {self.at.line} {why}"
 
     def unsupported_later(self, op: AlignedOp, why: str) -> None:
-        """Give up if any of the results is ever used."""
+        """Reject the model if any of the results is ever used."""
         for number in op.outs:
             if number is not None:
-                self.cannot(number, why)
+                self.unsupported_result(number, why)
 
     def __getitem__(self, ref: Any) -> Dense:
         found = self.known[ref.id]
         if isinstance(found, Matrix):
-            self.unsupported("does something with a sparse matrix that is not followed")
+            self.unsupported("uses a sparse matrix in a way that is not supported")
         if isinstance(found, Picked):
-            self.unsupported("computes with rows picked by a mask that depends on values")
+            self.unsupported("computes with rows selected by a mask that depends on values")
         if isinstance(found, Pointers):
             self.unsupported(
-                "reads the pointers of a compressed sparse matrix, which is not followed (give the layer "
-                "edge_index, or the matrix as adj_t.to_sparse_coo())"
+                "reads the pointers of a compressed sparse matrix, which is not supported (pass edge_index "
+                "to the layer, or the matrix as adj_t.to_sparse_coo())"
             )
         return found
 
     def matrix(self, ref: Any) -> Matrix:
-        """What is known of a sparse matrix."""
+        """The binding of a sparse matrix."""
         found = self.known[ref.id]
         if not isinstance(found, Matrix):
-            self.unsupported("takes something else where a sparse matrix is expected")
+            self.unsupported("needs a sparse matrix here")
         return found
 
     def set(self, known: Known, place: int = 0) -> None:
-        """Say what the current operation gives."""
+        """Set the binding of a result of the current operation."""
         assert self.at is not None
         number = self.at.outs[place]
         if number is not None:
             self.known[number] = known
 
     def operands(self, args: Any) -> list[Known]:
-        """Everything tensor-like among arguments."""
+        """The bindings of all tensors among arguments."""
         return [self.known[a.id] for a in leaves(args) if isinstance(a, Ref)]
 
     def layout(self, ref: Ref) -> Layout:
@@ -166,10 +166,10 @@ class Bindings:
         return self.rowed(ref).layout
 
     def rowed(self, ref: Ref) -> Tracked | Uniform:
-        """What is known of a tensor that has rows."""
+        """The binding of a tensor that has rows."""
         found = self[ref]
         if isinstance(found, Tensor):
-            self.unsupported("takes a tensor of the model's own where rows are expected")
+            self.unsupported("uses a constant tensor where rows of the graph are expected")
         return found
 
     def ndim(self, ref: Ref) -> int:
@@ -177,7 +177,7 @@ class Bindings:
         return len(self.shapes[ref.id])
 
     def ndim_of(self, found: Tracked) -> int:
-        """Number of axes of what is tracked."""
+        """Number of axes of a tracked tensor."""
         return found.value.none.dim() - (found.layout.axis is None)
 
     def is_mask(self, found: Known) -> bool:
@@ -189,33 +189,33 @@ class Bindings:
         return list(found.value.none.shape[1:])
 
     def space_of_size(self, sizes: tuple[int, ...]) -> Space | None:
-        """The space that has so many rows on every graph; nodes come first."""
+        """The space with these numbers of rows on the traced graphs; nodes come first."""
         found = [space for space in [*self.nodes, *self.spaces] if space.sizes == sizes]
         for other in found[1:]:
-            if not found[0].equally_lost(other):
+            if not found[0].removed_equally(other):
                 raise CoincidenceError(
-                    f"{found[0].label} and {other.label} are equally many on every recorded graph"
+                    f"{found[0].label} and {other.label} are equally many on every traced graph"
                 )
             if not found[0].same_edges(other):
-                self.unsure(f"takes a number for that of {found[0].label}, or of {other.label}")
+                self.unsure(f"uses a size that may be that of {found[0].label} or of {other.label}")
         return found[0] if found else None
 
     def entered(self, space: Space) -> Space:
-        """Take up a space that the model has made of others."""
+        """Register a space that the model derived from others."""
         self.varies(space)
         self.spaces.append(space)
         return space
 
     def varies(self, space: Space) -> None:
-        """Refuse a space of the same size on every graph: Python may have read it unnoticed."""
+        """Reject a space that has the same size on every graph, as Python code may have read this number."""
         if space.size and len(set(space.sizes)) == 1 and not space.everlasting:
             where = "" if self.at is None else f" that {self.at.name} makes at {self.at.line}"
             raise CoincidenceError(
-                f"the {space.label}{where} are equally many on every recorded graph"
+                f"the {space.label}{where} are equally many on every traced graph"
             )
 
     def temporary(self, found: Known) -> Ref:
-        """A number for what the trace does not have."""
+        """A new tensor number for a binding that is not in the trace."""
         number = self.traced.count + len(self.named) + len(self.known)
         while number in self.known:
             number += 1
@@ -230,11 +230,11 @@ class Bindings:
         return self.parts.get(space, [space])
 
     def static_index(self, found: Known, what: str = "an index") -> Tracked:
-        """A tracked tensor of row numbers that no removal changes."""
+        """A tracked tensor of row ids that no removal changes."""
         if not isinstance(found, Tracked) or not found.value.static:
-            help_ = " (weigh rows by it instead of picking them)" if what == "a mask" else ""
+            help_ = " (multiply rows by it instead of selecting them)" if what == "a mask" else ""
             self.unsupported(
-                f"picks by {what} that depends on values, not on the graph's edges alone{help_}"
+                f"selects rows by {what} that depends on values, not only on the graph's edges{help_}"
             )
         self.structure.append(found.value)
         return found

@@ -1,4 +1,4 @@
-"""What lowerings build a program with."""
+"""The builder, with which lowerings add operations to a program."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ KEPT_BYTES = 32 * 2**20
 
 
 class Builder(Bindings):
-    """What lowerings build with: every method adds operations to the program and returns what they make.
+    """Adds operations to a program; every method returns the value of what it adds.
 
-    See `Bindings` for what it is given. Lowerings of convolutions, users' own included, call `rows`,
+    See `Bindings` for the arguments. Lowerings of convolutions, users' own included, call `rows`,
     `linear`, `constant`, `edges`, `propagate`, `attend`, `blend` and `add`.
     """
 
@@ -60,13 +60,13 @@ class Builder(Bindings):
         return Tracked(self.gathered(found.value, self.named[key], space), found.layout, found.ids)
 
     def rowed_known(self, found: Known, space: Space) -> Tracked | None:
-        """Rows of a space, of a tensor that has them or repeats one row; None else."""
+        """A tensor's binding as rows of a space, also if it repeats one row; None otherwise."""
         if isinstance(found, Uniform) and found.sizes == space.sizes:
             return Tracked(self.repeated(found, space), found.layout)
         return self.as_rows_of(found, space) if isinstance(found, Tracked) else None
 
     def as_rows_of(self, found: Tracked, space: Space) -> Tracked | None:
-        """The same rows as rows of another space, where both are the same in all but name."""
+        """The same rows as rows of another space, if both spaces are equal."""
         own = found.space
         if own is space:
             return found
@@ -77,15 +77,15 @@ class Builder(Bindings):
             every = torch.arange(space.size)
             same = space.covers(every, own) and space.covered(every, own)
             self.named[key] = every if same else None
-            if same and not (space.goes_with(every, own) and space.comes_with(every, own)):
-                self.unsure(f"takes rows of {own.label} for rows of {space.label}")
+            if same and not (space.removed_with(every, own) and space.removes(every, own)):
+                self.unsure(f"uses rows of {own.label} as rows of {space.label}")
         every = self.named[key]
         if every is None:
             return None
         return Tracked(self.gathered(found.value, every, space), found.layout, found.ids)
 
     def value(self, space: Space, depth: int, numel: int = 1, size: int = 4) -> Value:
-        """A value to be made by an operation."""
+        """A new value, to be computed by an operation."""
         found = Value(space, depth)
         if not any(space is one for one in (*self.nodes, self.graph)):
             found.stored = space.size * max(numel, 1) * size <= KEPT_BYTES
@@ -144,9 +144,8 @@ class Builder(Bindings):
     ) -> Edges:
         """The edges a convolution uses; layers with the same edges share them.
 
-        A lowering passes the `edge_index` it was given and says here what the convolution makes of it, so
-        that it is known which edge of the graph each one is; otherwise edges cannot be removed by
-        themselves.
+        A lowering passes the `edge_index` it was given, and describes here how the convolution changes it.
+        Then the edge id of every edge is known, and single edges can be removed.
 
         Args:
             edge_index: `[2, E]`.
@@ -158,7 +157,7 @@ class Builder(Bindings):
             rows: Mask `[E]` of the edges that are used; all by default.
             kind: `(edge_type, 2)`: those whose `edge_type [E]` is 2. As `rows=edge_type == 2`, but also
                 decides for added edges.
-            reverse: Whether they lead from the target to the source.
+            reverse: Whether messages pass from the target to the source.
         """
         if normalise not in get_args(Normalise):
             raise ValueError(f"normalise is {normalise!r}; it must be one of {get_args(Normalise)}")
@@ -171,11 +170,11 @@ class Builder(Bindings):
         """`norm_dst_k Σ_{j→k} weight_jk norm_src_j y_j + plus_k`; see `Edges`.
 
         Args:
-            y: What nodes send, `[N, F]`.
+            y: Messages of the nodes, `[N, F]`.
             edges: From `builder.edges`.
             plus: What is added to the sum: a value `[N, F]`, or a bias `[F]`.
-            drawn: Estimates may sample some of its rows and move them by more, to count for the others; not
-                where what follows needs true values, as the root of a degree does.
+            drawn: Whether estimates may sample its rows and weight their changes; not if later operations
+                need exact values, such as the root of a degree.
         """
 
         def summed() -> tuple[Tensor, Tensor]:
@@ -200,7 +199,7 @@ class Builder(Bindings):
         """Attention-weighted sums.
 
         Args:
-            y: What neighbours send, `[N, H, C]`.
+            y: Messages of the nodes, `[N, H, C]`.
             alpha_src: The source's part of the score, `[N, H]`.
             alpha_dst: The target's part of the score, `[N, H]`.
             edges: The edges, with self-loops where the convolution adds them.
@@ -230,7 +229,7 @@ class Builder(Bindings):
         return self.add(Blend(weights, values))
 
     def lower_map(self, function: Callable[..., Tensor], inputs: Sequence[Value]) -> Value:
-        """A map of rows that is not ours: traced on rows of these values, and lowered."""
+        """A user's row-wise function: traced on rows of these values, and lowered."""
         from nora.engine.lower.calls import lowered_map  # which builds such maps
 
         return lowered_map(self, function, inputs)
@@ -261,7 +260,7 @@ class Builder(Bindings):
                     inputs.append(found)
         if len({found.space for found in inputs}) > 1:
             labels = " and ".join(dict.fromkeys(found.space.label for found in inputs))
-            self.unsupported(f"mixes rows of {labels}")
+            self.unsupported(f"combines rows of {labels}")
         call = row_call(op, func or op.func, given, slots)
         for place, number in enumerate(op.outs):
             if number is None:
@@ -283,7 +282,7 @@ class Builder(Bindings):
                 self._note_scaling(made, inputs)
 
     def _note_scaling(self, made: Value, inputs: list[Tracked]) -> None:
-        """Say so where a product scales each row of one factor by the other's one number."""
+        """Note if a product scales each row of one factor by one number of the other."""
         rows = [found.value.none for found in inputs]
         plain = all(found.layout == Layout(0) for found in inputs)
         op = made.op
@@ -306,9 +305,9 @@ class Builder(Bindings):
     def gathered(self, source: Value, index: Tensor, space: Space) -> Value:
         """Rows of `source` read by the rows of another space."""
         if not space.covers(index, source.space):
-            self.unsupported(f"reads rows of {source.space.label} that may be gone")
-        if not space.goes_with(index, source.space):
-            self.unsure(f"reads rows of {source.space.label} that may be gone without an edge")
+            self.unsupported(f"reads rows of {source.space.label} that a removal may delete")
+        if not space.removed_with(index, source.space):
+            self.unsure(f"reads rows of {source.space.label} that removing an edge may delete")
         key = ("gather", source, index, space)
         if key not in self.named:
             numel = source.width if source.base is not None else 8
@@ -323,12 +322,12 @@ class Builder(Bindings):
         """Rows of `source` reduced into those of another space."""
         space = start.space
         if not source.space.covers(index, space):
-            self.unsupported(f"reduces to rows of {space.label} that may be gone")
-        if not source.space.goes_with(index, space):
-            self.unsure(f"reduces to rows of {space.label} that may be gone without an edge")
+            self.unsupported(f"reduces to rows of {space.label} that a removal may delete")
+        if not source.space.removed_with(index, space):
+            self.unsure(f"reduces to rows of {space.label} that removing an edge may delete")
         own = source.space
         unmoved = source.static and start.static and own.covered(index, space)
-        unmoved = unmoved and own.comes_with(index, space)
+        unmoved = unmoved and own.removes(index, space)
         depth = -1 if unmoved else depth_after(source, start, space)
         output = Value(space, depth)
         return self._emit(Reduce(source, index, start, reduce, keep_start, output))
@@ -338,7 +337,7 @@ class Builder(Bindings):
         key = ("join", *(part.space for part in parts))
         if key not in self.named:
             if len({part.space.ends.size(0) == 0 for part in parts}) > 1:
-                self.unsupported("joins rows that stay after a removal with rows that do not")
+                self.unsupported("concatenates rows that a removal deletes with rows that it keeps")
             self.named[key] = self.entered(joined_space([part.space for part in parts]))
             inner = [self.parts_of(part.space) for part in parts]
             self.parts[self.named[key]] = [one for each in inner for one in each]
@@ -356,11 +355,11 @@ class Builder(Bindings):
         return Value(space, -1, base)
 
     def own_rows(self, tensor: Tensor, dim: int, space: Space) -> Tracked:
-        """A tensor of the model's own that has a row for every row of a space on all graphs."""
+        """A constant tensor that has a row for every row of a space on all graphs."""
         constant = len(set(space.sizes)) == 1
         if not constant or dim >= tensor.dim() or tensor.size(dim) != space.size:
             self.unsupported(
-                "meets a tensor of the model's own that has a row for every node or edge"
+                "combines rows with a constant tensor that has a row for every node or edge"
             )
         return Tracked(self.fixed(tensor.movedim(dim, 0), space), Layout(dim))
 
@@ -369,7 +368,7 @@ class Builder(Bindings):
         return self.fixed(uniform.rows.expand(space.size, *uniform.rows.shape[1:]), space)
 
     def broadcast(self, found: Tracked, space: Space) -> Value:
-        """What is known of the whole graph, as a row `[…]` of every row of a space."""
+        """A value of the whole graph, repeated as a row `[…]` for every row of a space."""
         key = ("zeros", space)
         if key not in self.named:
             self.named[key] = torch.zeros(space.size, dtype=torch.long)
@@ -387,7 +386,7 @@ class Builder(Bindings):
 
 
 def is_linear(module: Any) -> bool:
-    """Whether a module is a linear map and nothing else: no subclass, no hooks."""
+    """Whether a module is a plain linear layer: no subclass, no hooks."""
     return type(module) in (nn.Linear, Linear, nn.Identity) and not (
         module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
     )

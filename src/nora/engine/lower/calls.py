@@ -1,4 +1,4 @@
-"""Calls of modules that have a lowering, lowered as one."""
+"""Lower the call of a module as one operation, if its class has a lowering."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FEW_ROWS = 5
 
 
 def watched_modules(model: nn.Module, rules: bool) -> dict[str, nn.Module]:
-    """The modules that have a lowering and are as their authors made them.
+    """The modules that have a lowering and are unmodified.
 
     Args:
         model: The model.
@@ -75,7 +75,8 @@ class Calls:
         self.by_start = _closed_calls(builder.traced)
 
     def lower(self, at: int) -> int:
-        """Lower the call that begins at an operation; where to go on, which is `at` without one."""
+        """Lower the call that begins at an operation; returns where to continue (`at` if there is no
+        call)."""
         call = self.by_start.get(at)
         lowering = None if call is None or call.end == at else lowering_of(call.module)
         if call is None or lowering is None:
@@ -136,7 +137,7 @@ class Calls:
 
 
 def _closed_calls(program: AlignedProgram) -> dict[int, Call]:
-    """The calls of which nothing but the result is read after them, by where they start; outer ones first."""
+    """Calls of which only the result is read later, by their first operation; outer calls first."""
     made: dict[int, int] = {}
     last: dict[int, int] = {}
     for at, op in enumerate(program.ops):
@@ -250,8 +251,8 @@ class _ConvArguments:
         every = torch.arange(one.size)
         if not (other.covers(every, one) and other.covered(every, one)):
             return False
-        if not (other.goes_with(every, one) and other.comes_with(every, one)):
-            self.builder.unsure(f"takes rows of {one.label} for rows of {other.label}")
+        if not (other.removed_with(every, one) and other.removes(every, one)):
+            self.builder.unsure(f"uses rows of {one.label} as rows of {other.label}")
         return True
 
     def _adjacency(self, found: Matrix) -> Tensor:
@@ -304,7 +305,7 @@ class _ConvArguments:
         raise _NotApplicableError
 
     def _of_all_nodes(self, value: Value) -> Value:
-        """A type's rows among those of all nodes; the others' are zeros that nothing reads."""
+        """A type's rows among those of all nodes; the other rows are zeros, which nothing reads."""
         builder = self.builder
         if value.space is builder.all_nodes:
             return value
@@ -326,7 +327,7 @@ class _ConvArguments:
 
 
 def _in_half_precision(value: Value) -> bool:
-    """Whether rounding shows which of two equal formulas was computed."""
+    """Whether half precision makes a difference between two mathematically equal formulas."""
     dtype = value.none.dtype
     return dtype.is_floating_point and dtype not in (torch.float, torch.double)
 
@@ -334,7 +335,7 @@ def _in_half_precision(value: Value) -> bool:
 def lowered_map(
     builder: Builder, function: Callable[..., Tensor], values: Sequence[Value]
 ) -> Value:
-    """A map of rows that is not ours, traced on as many rows as there are, and on fewer and more."""
+    """A user's row-wise function, traced on this number of rows, and on fewer and more."""
     space = values[0].space
     counts = (space.size, max(1, space.size // 2), space.size + min(3, space.size))
     rowed = Space(space.label, counts, space.ends, space.num_nodes)
@@ -346,7 +347,7 @@ def lowered_map(
     ref = traced.output
     found = inner.known.get(ref.id) if isinstance(ref, Ref) else None
     if not isinstance(found, Tracked) or found.layout != Layout(0) or found.space is not rowed:
-        raise UnsupportedError("a layer's own map does not give one row per node")
+        raise UnsupportedError("a network inside the layer does not return one row per node")
     builder.guards += [one.of(rowed, space) for one in inner.guards]
     # The operations become operations of the outer program, on its own values.
     real = dict(zip(twins, values, strict=True))
@@ -361,7 +362,7 @@ def lowered_map(
 def _map_traces(
     function: Callable[..., Tensor], values: Sequence[Value], counts: tuple[int, ...]
 ) -> list[Trace]:
-    """The traces of a map on so many rows, the first of which are all there are."""
+    """The traces of a function on these numbers of rows, the first of which is the real one."""
 
     def traced(count: int) -> Trace:
         rows = [value.base_rows() for value in values]

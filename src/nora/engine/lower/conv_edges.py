@@ -1,4 +1,4 @@
-"""The edges that convolutions pass messages along, made of the edges they are given."""
+"""The edges along which a convolution passes messages, derived from its `edge_index`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nora.engine.ir.space import Space
 
 @dataclass(frozen=True)
 class EdgeOptions:
-    """What a convolution makes of edges; see `Builder.edges`."""
+    """How a convolution changes its edges; see `Builder.edges`."""
 
     normalise: Normalise
     self_loops: float | None
@@ -25,7 +25,7 @@ class EdgeOptions:
 
 @dataclass(frozen=True, eq=False)
 class _MadeEdges:
-    """Edges that were made, and of what."""
+    """Derived edges, and what they were derived from."""
 
     edge_index: Tensor
     edge_weight: Tensor | None
@@ -134,7 +134,7 @@ class ConvEdges:
 
 
 def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:
-    """Whether two are the same, or hold the same: a look at all entries costs less than sorting them."""
+    """Whether two tensors are equal; comparing them is cheaper than sorting again."""
     if a is None or b is None or a is b:
         return a is b
     return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)

@@ -1,4 +1,4 @@
-"""Bindings made from sizes alone: the same row over and over, or the numbers of the rows."""
+"""Tensors created from sizes alone: constant rows (`zeros`, `full`), and row ids (`arange`)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ def filled_with(builder: Builder, op: AlignedOp) -> None:
     if isinstance(number, Sized):
         space = builder.space_of_size(number.values)
         if space is None or op.shapes[0]:
-            builder.unsupported("takes a number that depends on the graph")
+            builder.unsupported("uses a number that depends on the graph")
         count = builder.count(space)
         builder.set(Tracked(builder.rows(lambda rows: rows.to(dtype), count.value), Layout(None)))
         return
     made = filled(op.shapes[0], torch.tensor(number, dtype=dtype))
     if made is None:
-        builder.cannot(op.outs[0] or 0, "makes a tensor of all rows by all rows")
+        builder.unsupported_result(
+            op.outs[0] or 0, "makes a tensor with an entry for every pair of rows"
+        )
         return
     builder.set(made)
 
@@ -44,9 +46,9 @@ def numbered(builder: Builder, op: AlignedOp) -> None:
     start, end = op.args.get("start", 0), op.args["end"]
     space = builder.space_of_size(end.values) if isinstance(end, Sized) else None
     if start != 0 or op.args.get("step", 1) != 1 or space is None:
-        builder.unsupported("counts to a number that depends on the graph")
+        builder.unsupported("counts up to a number that depends on the graph")
     if op.dtypes[0] not in (torch.long, torch.int):
-        builder.unsupported("takes the numbers of nodes or edges for quantities")
+        builder.unsupported("uses node or edge ids as quantities")
     key = ("arange", space, op.dtypes[0])
     if key not in builder.named:
         builder.named[key] = torch.arange(space.size, dtype=op.dtypes[0])

@@ -1,4 +1,4 @@
-"""Reading rows: edges read their nodes', masks pick some, tables are looked up."""
+"""Gathers: edges read rows of their nodes, masks select rows, tables are looked up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nora.engine.lower.anything import on_everything
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Dense, Layout, Tracked, Uniform, filled
 from nora.engine.lower.lowerings import lower
-from nora.engine.lower.masks import pick
+from nora.engine.lower.masks import pick_rows
 from nora.engine.lower.views import relocate, sizes_for
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref
@@ -47,17 +47,17 @@ def index(builder: Builder, op: AlignedOp) -> None:
 
 @lower("embedding")
 def embedding(builder: Builder, op: AlignedOp) -> None:
-    """A table, looked up."""
+    """Look up rows of a table."""
     picked(builder, op, op.args["weight"], 0, op.args["indices"])
 
 
 @lower("masked_select")
 def masked_select(builder: Builder, op: AlignedOp) -> None:
-    """A mask picks entries."""
+    """Select entries by a mask."""
     if builder.ndim(op.args["self"]) == builder.ndim(op.args["mask"]) == 1:
         picked(builder, op, op.args["self"], 0, op.args["mask"])
         return
-    builder.unsupported("picks entries by a mask over several axes")
+    builder.unsupported("selects entries by a mask over several axes")
 
 
 def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
@@ -84,31 +84,31 @@ def picked(builder: Builder, op: AlignedOp, of: Ref, dim: int, by: Ref) -> None:
         # A table: what rows say of themselves is looked up. Numbers of nodes have tables only where
         # they stay what they are.
         if index.ids and len(set(index.space.sizes)) > 1:
-            builder.unsupported("looks nodes up by their number in a tensor of the model's own")
+            builder.unsupported("looks nodes up by id in a constant tensor")
         builder.apply(op, index.layout.at((index.layout.axis or 0) + dim))
         return
     if isinstance(found, Uniform):
         _of_uniform(builder, op, found, dim, index)
         return
     if found.layout.axis != dim:
-        builder.unsupported("reads columns by what depends on the graph")
+        builder.unsupported("selects columns by an index that depends on the graph")
     if not found.layout.plain:
         builder.unsupported("reads rows that are merged with other axes")
     index = builder.static_index(index)
     if index.ids != ("" if found.space.global_ else "id"):
-        builder.unsupported("takes quantities for the numbers of rows")
+        builder.unsupported("uses quantities as row ids")
     builder.set(_read(builder, found, dim, index))
 
 
 def _is_everything(builder: Builder, op: AlignedOp, by: Ref, index: Uniform) -> bool:
-    """Whether a mask holds everywhere, so that it only merges the axes that it covers."""
+    """Whether a mask is true everywhere, so that it only merges the axes that it covers."""
     mask = index.rows.dtype == torch.bool and index.single is not None and bool(index.single)
     found = builder[op.args["self"]]
     return mask and op.name == "index" and isinstance(found, Tracked) and builder.ndim(by) > 1
 
 
 def index_rows(builder: Builder, index: Tracked) -> Tensor:
-    """The row numbers that an index holds, `[rows]` or `[rows, …]`, the same tensor every time."""
+    """The row ids in an index, `[rows]` or `[rows, …]`; always the same tensor."""
     key = ("numbers", index.value)
     if key not in builder.named:
         builder.named[key] = (index.value.base_rows().long(), index.value)
@@ -116,7 +116,7 @@ def index_rows(builder: Builder, index: Tracked) -> Tensor:
 
 
 def _read(builder: Builder, found: Tracked, dim: int, index: Tracked) -> Tracked:
-    """What the rows of the index's space read from those of `found`'s."""
+    """The rows of `found` that the rows of the index's space read."""
     which = index_rows(builder, index)
     low = which + found.space.size
     which = torch.where(which < 0, low, which) if bool((which < 0).any()) else which
@@ -158,15 +158,15 @@ def _by_fixed(builder: Builder, op: AlignedOp, of: Ref, dim: int, found: Dense) 
 
 
 def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Tracked) -> None:
-    """The rows that a mask picks are a space of their own."""
+    """The rows that a mask selects, as a space of their own."""
     by_values = not mask.value.static and dim == 0 and isinstance(found, Tracked | Uniform)
     if by_values and mask.space is not builder.graph:
         rowed = builder.rowed_known(found, mask.space)
-        if rowed is not None and not rowed.ids and pick(builder, mask, rowed):
+        if rowed is not None and not rowed.ids and pick_rows(builder, mask, rowed):
             return
     mask = builder.static_index(mask, "a mask")
     if builder.ndim_of(mask) != 1 or not mask.layout.plain:
-        builder.unsupported("picks by a mask over several axes")
+        builder.unsupported("selects by a mask over several axes")
     space, rows = masked(builder, mask, op.shapes[0][dim])
     if isinstance(found, Uniform):
         builder.set(Uniform(found.rows, found.layout, op.shapes[0][dim]))
@@ -174,12 +174,12 @@ def _by_mask(builder: Builder, op: AlignedOp, found: Dense, dim: int, mask: Trac
     if isinstance(found, Tracked):
         found = builder.as_rows_of(found, mask.space) or found
     if isinstance(found, Tensor) or found.space is not mask.space or found.layout.axis != dim:
-        builder.unsupported("picks rows by a mask of other rows")
+        builder.unsupported("selects rows by a mask of other rows")
     builder.set(Tracked(builder.gathered(found.value, rows, space), found.layout, found.ids))
 
 
 def masked(builder: Builder, mask: Tracked, sizes: tuple[int, ...]) -> tuple[Space, Tensor]:
-    """The space of the rows that a mask picks, and their numbers."""
+    """The space of the rows that a mask selects, and their ids."""
     key = ("mask", mask.value)
     if key not in builder.named:
         builder.named[key] = (mask.value.base_rows().nonzero().flatten(), mask.value)
@@ -191,7 +191,7 @@ def _by_one_number(builder: Builder, op: AlignedOp, found: Dense, dim: int, inde
     """Every row reads the same entry."""
     number = index.single
     if number is None or index.layout.axis != 0 or len(index.rows.shape) != 1:
-        builder.unsupported("reads by an index that depends on the graph")
+        builder.unsupported("reads rows by an index that depends on the graph")
     if isinstance(found, Tensor):
         one = found.select(dim, int(number)).unsqueeze(0)
         builder.set(Uniform(one, Layout(dim), index.sizes))
@@ -210,9 +210,9 @@ def _by_one_number(builder: Builder, op: AlignedOp, found: Dense, dim: int, inde
 
 
 def _of_uniform(builder: Builder, op: AlignedOp, found: Uniform, dim: int, index: Tracked) -> None:
-    """Whichever row is read, it is the same."""
+    """Read rows that are all equal."""
     if found.layout.axis != dim or not index.layout.plain:
-        builder.unsupported("reads columns by what depends on the graph")
+        builder.unsupported("selects columns by an index that depends on the graph")
     single = found.single
     shape = op.shapes[0]
     if single is not None:
@@ -228,10 +228,10 @@ def _of_uniform(builder: Builder, op: AlignedOp, found: Uniform, dim: int, index
 
 
 def narrowed(builder: Builder, index: Tracked, dim: int) -> Tracked:
-    """An index that is the same over a row's whole width, as one number a row."""
+    """An index that is constant within each row, as one number per row."""
     index = builder.static_index(index)
     if index.layout.axis != dim or not index.layout.plain:
-        builder.unsupported("takes an index with merged axes")
+        builder.unsupported("uses an index with merged axes")
     spread = index.value.base_rows()
     if spread.dim() == 1:
         return index
@@ -239,21 +239,21 @@ def narrowed(builder: Builder, index: Tracked, dim: int) -> Tracked:
     if key not in builder.named:
         own = spread.flatten(1)
         if own.size(1) and not bool((own == own[:, :1]).all()):
-            builder.unsupported("takes an index of its own for every column")
+            builder.unsupported("uses a different index for every column")
         first = own[:, 0].long().contiguous() if own.size(1) else own.new_zeros(len(own))
         builder.named[key] = (builder.fixed(first, index.space), index.value)
     return Tracked(builder.named[key][0], Layout(0), index.ids)
 
 
 def gathered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
-    """`gather` along the rows' axis by an index that is the same for a row's whole width."""
+    """`gather` along the rows' axis by an index that is constant within each row."""
     found, index = builder[op.args["self"]], builder[op.args["index"]]
     if not isinstance(index, Tracked) or isinstance(found, Tensor):
         on_everything(builder, op)
         return
     which = narrowed(builder, index, dim)
     if index.ids != "id" or isinstance(found, Uniform) or found.layout != index.layout:
-        builder.unsupported("reads rows by an index that does not hold row numbers")
+        builder.unsupported("reads rows by an index that does not hold row ids")
     value = builder.gathered(found.value, index_rows(builder, which), index.space)
     width = [s[0] for k, s in enumerate(op.shapes[0]) if k != dim]
 

@@ -1,4 +1,4 @@
-"""What is known of every tensor of a graph before the model runs: whose rows it holds."""
+"""The bindings of the graph's own tensors: which rows each of them holds."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from nora.model.tasks.link_prediction import LinkPrediction
 
 @dataclass(frozen=True)
 class Extent:
-    """How large a graph is that the model is recorded on.
+    """The sizes of a graph on which the model is traced.
 
     Attributes:
         counts: Nodes of every type.
         shapes: The shape of every tensor, by its name.
         entries: How many entries a sparse one has.
-        pairs: How many pairs the task asks about on it.
+        pairs: How many pairs the task has on it.
     """
 
     counts: tuple[int, ...]
@@ -52,17 +52,17 @@ class Extent:
 
 
 class GraphInputs:
-    """The spaces of a graph, and what is known of its tensors.
+    """The spaces of a graph, and the bindings of its tensors.
 
     Args:
         problem: The question.
-        extents: How large the graphs are that the model is recorded on, the asked one first.
+        extents: The sizes of the traced graphs, the given one first.
 
     Attributes:
         all_nodes: The nodes of all types.
         nodes: The nodes of every type, by type.
         spaces: Edges by set, and pairs.
-        known: What is known of every tensor, by its name.
+        known: The binding of every tensor, by its name.
         features: `x` of every node type that has one.
         of_nodes: Attributes of nodes.
         of_edges: Attributes of the graph's own edges: by the value's id, its edge type, name and value.
@@ -92,7 +92,7 @@ class GraphInputs:
         self.known = self._known()
 
     def _known(self) -> dict[str, Known]:
-        """What is known of every tensor of the graph."""
+        """The binding of every tensor of the graph."""
         found: dict[str, Known] = {}
         asked = self.problem.asked(self.problem.data, self.problem.task)
         for store in asked.stores:
@@ -154,7 +154,9 @@ class GraphInputs:
             ends = torch.stack([column + first, row + second])
             sizes = tuple(extent.entries[full] for extent in self.extents)
         elif "adj" in name:
-            raise UnsupportedError(f"data.{name} is a dense matrix, which is not followed")
+            raise UnsupportedError(
+                f"data.{name} is a dense adjacency matrix, which is not supported"
+            )
         else:
             ends = torch.stack([value[0] + first, value[1] + second])
             sizes = tuple(extent.shapes[full][1] for extent in self.extents)
@@ -166,7 +168,7 @@ class GraphInputs:
         return space
 
     def _numbers(self, store: Any, name: str, value: Tensor) -> Tensor | None:
-        """The numbers of the graph's edges in an edge set (see `EdgeLookup`); None for further sets."""
+        """The edge ids of an edge set (see `EdgeLookup`); None for further sets."""
         if name not in ("edge_index", "adj_t"):
             return None
         key = getattr(store, "_key", None)
@@ -216,4 +218,4 @@ class GraphInputs:
                 return found
         if all(shape == shapes[0] for shape in shapes):
             return value
-        raise UnsupportedError(f"data.{name} follows neither the nodes nor the edges")
+        raise UnsupportedError(f"data.{name} has neither one row per node nor one per edge")

@@ -1,4 +1,4 @@
-"""Bindings put together: side by side, or the rows of one space after those of another."""
+"""`cat` and `stack`: columns side by side, or the rows of one space after those of another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nora.engine.trace.align import AlignedOp
 
 @lower("cat", "stack")
 def lower_cat(builder: Builder, op: AlignedOp) -> None:
-    """Along another axis than the rows' every row by itself; along theirs a space of both."""
+    """Along another axis than the rows', row-wise; along theirs, rows of a joined space."""
     refs = list(op.args["tensors"])
     size = len(op.shapes[0])
     dim = int(op.args["dim"]) % size
@@ -34,11 +34,11 @@ def lower_cat(builder: Builder, op: AlignedOp) -> None:
         if not isinstance(k, Tensor)
     }
     if len(layouts) != 1:
-        builder.unsupported("meets rows along different axes")
+        builder.unsupported("combines rows along different axes")
     layout = next(iter(layouts))
     ids: set[Ids] = {k.ids if isinstance(k, Tracked) else "" for k in known}
     if len(ids) > 1:
-        builder.unsupported("joins numbers of nodes or edges with quantities")
+        builder.unsupported("concatenates node or edge ids with quantities")
     if layout.axis == dim and not stacking:
         _one_after_the_other(builder, known, layout, op)
         return
@@ -46,7 +46,7 @@ def lower_cat(builder: Builder, op: AlignedOp) -> None:
         space = next((k.space for k in known if isinstance(k, Tracked)), None)
         axis = (layout.axis or 0) - (stacking and dim < (layout.axis or 0))
         if space is None or not layout.plain:
-            builder.unsupported("meets a tensor of the model's own")
+            builder.unsupported("combines rows with a constant tensor of another length")
         refs = [
             builder.temporary(builder.own_rows(k, axis, space)) if isinstance(k, Tensor) else ref
             for k, ref in zip(known, refs, strict=True)
@@ -56,7 +56,7 @@ def lower_cat(builder: Builder, op: AlignedOp) -> None:
 
 def _one_after_the_other(builder: Builder, known: list, layout: Layout, op: AlignedOp) -> None:
     if not layout.plain:
-        builder.unsupported("joins rows that are merged with other axes")
+        builder.unsupported("concatenates rows that are merged with other axes")
     uniform = [k for k in known if isinstance(k, Uniform)]
     if len(uniform) == len(known) and all(torch.equal(k.rows, uniform[0].rows) for k in uniform):
         builder.set(Uniform(uniform[0].rows, layout, op.shapes[0][layout.axis or 0]))
@@ -66,11 +66,11 @@ def _one_after_the_other(builder: Builder, known: list, layout: Layout, op: Alig
         if isinstance(k, Tensor):
             if k.size(layout.axis or 0) == 0:
                 continue
-            builder.unsupported("joins rows with a tensor of the model's own")
+            builder.unsupported("concatenates rows with a constant tensor")
         if isinstance(k, Uniform):
             space = builder.space_of_size(k.sizes)
             if space is None:
-                builder.unsupported("joins rows of nothing that is known")
+                builder.unsupported("concatenates rows that belong to no known space")
             parts.append(builder.repeated(k, space))
         else:
             parts.append(k.value)

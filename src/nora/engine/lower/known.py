@@ -1,9 +1,8 @@
-"""What is known of a tensor on the trace: which rows it holds, and along which axis.
+"""What a traced tensor holds: which rows, and along which axis.
 
-A tensor is one of three. A plain `torch.Tensor` is the same on every graph (weights, numbers). A
-`Tracked` one holds rows of a space along one axis. A `Uniform` one holds the same row over and over, as
-many times as there are nodes or edges (`torch.zeros(num_nodes, 8)`); whose rows they are is settled when
-it meets a tracked one.
+There are three cases. A plain `torch.Tensor` is the same on every graph (weights, constants). A `Tracked` one
+holds rows of a space along one axis. A `Uniform` one repeats the same row once per node or edge
+(`torch.zeros(num_nodes, 8)`); its space is decided when it is combined with a tracked one.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ class Layout:
     """Where the rows of a tensor are.
 
     Attributes:
-        axis: The axis along which they lie; None where every row is a tensor of its own (what is known
-            of the whole graph).
-        outer, inner: That axis is `outer · rows · inner` long: others were merged with it.
+        axis: The axis along which they lie; None where every row is a tensor of its own (a value of the whole
+            graph).
+        outer, inner: That axis is `outer · rows · inner` long, because other axes were merged with it.
     """
 
     axis: int | None
@@ -81,7 +80,7 @@ class Tracked:
 
 @dataclass(frozen=True, eq=False)
 class Uniform:
-    """A tensor with the same row, `rows [1, …]`, as often as `sizes` says for every graph."""
+    """A tensor that repeats one row, `rows [1, …]`; `sizes` is how often, for every traced graph."""
 
     rows: Tensor
     layout: Layout
@@ -123,7 +122,7 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Picked:
-    """Those rows that a mask picks by values: all rows `[N, …]`, and the mask `[N]`; see `masks.py`."""
+    """Rows selected by a mask on values: all rows `[N, …]`, and the mask `[N]`; see `masks.py`."""
 
     mask: Tracked
     rows: Tracked
@@ -131,7 +130,7 @@ class Picked:
 
 @dataclass(frozen=True, eq=False)
 class Pointers:
-    """Where the entries of each row of a compressed matrix begin: the row of every entry stands for that."""
+    """The row pointers of a compressed matrix, represented by the row of every entry."""
 
     row: Tracked
 

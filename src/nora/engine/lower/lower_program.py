@@ -1,9 +1,9 @@
-"""Lowers an aligned program: every operation by its lowering, or refused with its source line.
+"""Lower an aligned program, operation by operation; an unsupported one is rejected with its source line.
 
-The operations are taken once, in order. A lowering says what an operation does with rows: it treats each by
-itself, reads rows of one space from another, reduces rows to those of another, makes edges out of edges. An
-operation without a lowering is executed on the whole graph again for every edit (`anything.py`), as long as
-its result has rows or is about the whole graph. Calls of modules that have a lowering are taken as one.
+A lowering describes what an operation does with rows: it computes each row by itself, gathers rows of one
+space for another, reduces rows to those of another space, or derives new edges from edges. An operation
+without a lowering is executed on the whole graph for every edit (`anything.py`), if its result has rows of a
+space or belongs to the whole graph. The call of a module that has a lowering is lowered as one.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from nora.engine.unsupported import UnsupportedError, described
 
 @cache
 def is_pointwise(func: Any) -> bool:
-    """Whether torch tags an operation as one on every entry by itself; tags are per overload.
+    """Whether torch tags an operation as pointwise; tags are per overload.
 
-    `equal`, which makes one answer of all entries, and `rrelu`, which draws numbers, carry the tag, too.
+    `equal`, which compares all entries, and `rrelu`, which draws random numbers, have the tag, too.
     """
     return torch.Tag.pointwise in func.tags and not (
         reads_values(func) or torch.Tag.nondeterministic_seeded in func.tags
@@ -43,7 +43,7 @@ def is_pointwise(func: Any) -> bool:
 
 @cache
 def reads_values(func: Any) -> bool:
-    """Whether an operation hands a value to Python, or makes a tensor whose length depends on values.
+    """Whether an operation returns a value to Python, or makes a tensor whose length depends on values.
 
     `index` does so for masks alone; see `_reads_values`.
     """
@@ -83,7 +83,8 @@ def lower_program(builder: Builder, lower_call: Callable[[int], int] | None = No
 
 @contextmanager
 def _noted(builder: Builder, op: AlignedOp | None) -> Iterator[None]:
-    """Note what cannot be lowered and go on, where the builder is to; what is made of it is unknown then."""
+    """Collect an unsupported operation and continue, if the builder collects them; its results are then
+    unknown."""
     try:
         yield
     except UnsupportedError as reason:
@@ -114,7 +115,7 @@ def _dispatch(builder: Builder, op: AlignedOp) -> None:
         builder.unsupported(op.problem)
     for ref in op.refs():
         if ref.id in builder.traced.foreign:
-            builder.unsupported("takes a tensor that was made from the graph outside of torch")
+            builder.unsupported("uses a tensor that was computed from the graph outside of torch")
         if ref.id in builder.unknown:
             raise UnsupportedError(builder.unknown[ref.id])
     for number, shape in zip(op.outs, op.shapes, strict=True):
@@ -135,7 +136,7 @@ def _dispatch(builder: Builder, op: AlignedOp) -> None:
     if any(isinstance(o, Matrix) for o in operands):
         found = LOWERINGS.get(("sparse", op.name))
         if found is None:
-            builder.unsupported("does something with a sparse matrix that is not followed")
+            builder.unsupported("uses a sparse matrix in a way that is not supported")
         found.function(builder, op)
         return
     row_wise = is_pointwise(op.func) or op.name in COPIES
@@ -157,14 +158,14 @@ def _dispatch(builder: Builder, op: AlignedOp) -> None:
 
 
 def _reads_values(builder: Builder, op: AlignedOp) -> bool:
-    """Whether a result, or its length, is read off values."""
+    """Whether a result, or its length, depends on values."""
     if op.name == "index":
         return any(ref is not None and builder.is_mask(builder[ref]) for ref in op.args["indices"])
     return reads_values(op.func)
 
 
 def _deduplicated(builder: Builder, op: AlignedOp) -> bool:
-    """Whether the same was computed before: layers normalise the same edges again."""
+    """Whether the same was computed before, e.g. because layers normalise the same edges."""
     key = (
         op.func,
         *(
@@ -189,7 +190,7 @@ def _deduplicated(builder: Builder, op: AlignedOp) -> bool:
 
 
 def _numbers_nodes(builder: Builder, op: AlignedOp) -> bool:
-    """Whether an operation counts nodes whose number is the same on all graphs."""
+    """Whether an operation makes ids of nodes whose number is the same on all graphs."""
     end = op.args["end"]
     if isinstance(end, Sized) or op.args.get("start", 0) != 0 or op.args.get("step", 1) != 1:
         return False
@@ -202,7 +203,7 @@ def _numbers_nodes(builder: Builder, op: AlignedOp) -> bool:
 
 
 def _constant(builder: Builder, op: AlignedOp) -> None:
-    """Nothing here depends on the graph."""
+    """Execute an operation that does not depend on the graph."""
     args, kwargs = bound(op, lambda ref: builder.known[ref.id])
     out = op.func(*args, **kwargs)
     for number, leaf in zip(op.outs, leaves(out), strict=False):

@@ -1,17 +1,17 @@
-"""The one registry of lowerings: what a traced operation, or the call of a module, becomes in the engine.
+"""The registry of lowerings, of traced operations and of calls of modules.
 
     @lower("relu", "tanh")              operations, by their names in ATen
     @lower("mm", sparse=True)           the same, where an argument is a sparse matrix
-    @lower(MedianAggregation, raw=True) calls of modules of these very classes, not of their subclasses
+    @lower(MedianAggregation, raw=True) calls of modules of exactly these classes, not of subclasses
     @lower(GCNConv)                     convolutions: the public name for users is `nora.rule`
 
-The lowering of an operation is a function of the builder and the aligned operation. It looks up what is known
-of the arguments and says what is known of the results, adding operations to the program on the way.
+The lowering of an operation is a function of the builder and the aligned operation. It looks up the bindings
+of the arguments, adds operations to the program, and sets the bindings of the results.
 
 The lowering of a module is a function with the signature of the module's `forward`, preceded by the builder
-and the module. A convolution's gets node-level arguments as `Value`s of all nodes, and edges as tensors,
-and returns a `Value`; a `raw` one gets and returns what is known of tensors (`Dense`). It returns None
-where it does not apply: the call is then lowered operation by operation.
+and the module. That of a convolution gets node-level arguments as `Value`s of all nodes, and edges as
+tensors, and returns a `Value`; a `raw` one gets and returns bindings (`Dense`). It returns None if it does
+not apply; the call is then lowered operation by operation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Key = str | tuple[str, str] | type[nn.Module]
 
 @dataclass(frozen=True)
 class Lowering:
-    """A lowering, and whether it takes what is known of a module's arguments as it is."""
+    """A lowering, and whether it takes the bindings of a module's arguments unchanged."""
 
     function: Function
     raw: bool = False
@@ -46,12 +46,12 @@ LOWERINGS: dict[Key, Lowering] = {}
 def lower(
     *what: str | type[nn.Module], sparse: bool = False, raw: bool = False
 ) -> Callable[[Function], Function]:
-    """Decorator: the function is the lowering of these operations or modules.
+    """Register a function as the lowering of these operations or modules (a decorator).
 
     Args:
         *what: Names of operations in ATen, or classes of modules.
         sparse: For operations on sparse matrices.
-        raw: For modules: what is known of the arguments is given as it is.
+        raw: For modules: the lowering gets the bindings of the arguments unchanged.
     """
 
     def register(function: Function) -> Function:
@@ -113,7 +113,7 @@ def rule(*convolutions: type[nn.Module], override: bool = False) -> Callable[[Fu
 
 
 def _check_free(key: Key, function: Function) -> None:
-    """Raise where something else is registered; a notebook's cell may run again."""
+    """Raise if another lowering is registered; a notebook's cell may run again."""
     there = LOWERINGS.get(key)
     if there is None:
         return

@@ -1,8 +1,8 @@
-"""Rows that a mask picks by their values: `deg[deg < 0.5] += 1`, `(deg == 3).nonzero()`.
+"""Rows selected by a mask that depends on values: `deg[deg < 0.5] += 1`, `(deg == 3).nonzero()`.
 
-Which rows these are changes with every removal, so they have no space of their own. They are kept among all
-rows, those that are not picked included; an operation on rows is done to all of them; and written back,
-`where` takes those that the mask picks. Nothing else may read them.
+The selection changes with every removal, so these rows have no space of their own. Instead, operations are
+computed for all rows, and when the result is written back, `where` uses it only at selected rows. Any other
+use is unsupported.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ WRITES = ("index_put", "index_copy", "index_fill")
 VIEWS = ("unbind", "select", "squeeze", "reshape", "flatten", "t")
 
 
-def pick(builder: Builder, mask: Tracked, found: Tracked, place: int = 0) -> bool:
-    """Set the result to the rows of a tensor that a mask picks; False where they are of another space."""
+def pick_rows(builder: Builder, mask: Tracked, found: Tracked, place: int = 0) -> bool:
+    """Set the result to the rows of a tensor that a mask selects; False if they are of another space."""
     plain = builder.is_mask(mask) and builder.ndim_of(mask) == 1 and mask.layout.plain
     same = builder.as_rows_of(found, mask.space) if plain else None
     if same is None or not same.layout.plain or same.layout.axis != 0:
@@ -42,36 +42,36 @@ def pick(builder: Builder, mask: Tracked, found: Tracked, place: int = 0) -> boo
 
 
 def pick_numbers(builder: Builder, mask: Tracked) -> bool:
-    """Set the result to the ids of the rows that a mask picks; False where they are of another space."""
+    """Set the result to the ids of the rows that a mask selects; False if they are of another space."""
     every = torch.arange(mask.space.size)
-    return pick(builder, mask, Tracked(builder.fixed(every, mask.space), Layout(0), "id"))
+    return pick_rows(builder, mask, Tracked(builder.fixed(every, mask.space), Layout(0), "id"))
 
 
 def on_picked(builder: Builder, op: AlignedOp, row_wise: bool) -> None:
-    """An operation on rows that a mask picks."""
+    """An operation on rows that a mask selects."""
     picked = [one for one in builder.operands(op.args) if isinstance(one, Picked)]
     first = picked[0]
     if any(one.mask.value is not first.mask.value for one in picked):
-        builder.unsupported("meets rows that other masks pick")
+        builder.unsupported("combines rows selected by different masks")
     if op.name in READS:
         _read(builder, op, first)
     elif op.name in WRITES:
         _write(builder, op, first)
     elif op.name in VIEWS and first.rows.ids:
         if op.name == "select" and op.args["dim"] % 2 != 1:
-            builder.unsupported("takes one of the rows that a mask picks")
+            builder.unsupported("reads a single one of the rows that a mask selects")
         builder.set(first)
     elif row_wise or op.name in ("mm", "addmm"):
         _row_wise(builder, op, first)
     else:
         builder.unsupported(
-            "computes with rows picked by a mask that depends on values (weigh rows by it instead of "
-            "picking them)"
+            "computes with rows selected by a mask that depends on values (multiply rows by it instead "
+            "of selecting them)"
         )
 
 
 def _read(builder: Builder, op: AlignedOp, by: Picked) -> None:
-    """Rows by the numbers of those that are picked."""
+    """Read rows by the ids of the selected ones."""
     refs = [ref for ref in op.args.get("indices", [op.args.get("index")]) if ref is not None]
     own = builder.known[op.args["self"].id]
     size = builder.ndim(op.args["self"])
@@ -79,13 +79,13 @@ def _read(builder: Builder, op: AlignedOp, by: Picked) -> None:
         op.name != "index" or op.args["indices"][0] is not None
     )
     if len(refs) != 1 or not by.rows.ids or not isinstance(own, Tracked) or not along:
-        builder.unsupported("reads rows picked by a mask that depends on values")
-    if not pick(builder, by.mask, own):
-        builder.unsupported("picks rows by a mask of other rows")
+        builder.unsupported("reads rows selected by a mask that depends on values")
+    if not pick_rows(builder, by.mask, own):
+        builder.unsupported("selects rows by a mask of other rows")
 
 
 def _write(builder: Builder, op: AlignedOp, given: Picked) -> None:
-    """Rows that are picked, written back where they were read."""
+    """Write selected rows back to where they were read."""
     args = op.args
     by = [ref for ref in args.get("indices", [args.get("index")]) if ref is not None]
     key = next((k for k in ("values", "source", "value") if k in args), "value")
@@ -100,11 +100,11 @@ def _write(builder: Builder, op: AlignedOp, given: Picked) -> None:
         or args.get("dim", 0) % len(op.shapes[0])
         or args.get("accumulate")
     ):
-        builder.unsupported("writes rows picked by one mask by another")
+        builder.unsupported("writes rows selected by one mask through another mask")
     mask = given.mask
     target = builder.rowed_known(own, mask.space)
     if target is None or target.layout != Layout(0) or target.ids:
-        builder.unsupported("writes to rows by a mask of other rows")
+        builder.unsupported("writes to rows through a mask of other rows")
     written: Known = builder.known[values.id] if isinstance(values, Ref) else torch.tensor(values)
     if isinstance(written, Picked):
         rows = written.rows
@@ -115,7 +115,7 @@ def _write(builder: Builder, op: AlignedOp, given: Picked) -> None:
         put = partial(written_where, new=written.reshape(()))
         made = builder.rows(put, target.value, mask.value, numel=8)
     else:
-        builder.unsupported("writes other rows than its mask picks")
+        builder.unsupported("writes other rows than its mask selects")
     builder.set(Tracked(made, target.layout))
 
 
@@ -127,20 +127,20 @@ def written_where(old: Tensor, chosen: Tensor, new: Tensor, add: bool = False) -
 
 
 def _row_wise(builder: Builder, op: AlignedOp, first: Picked) -> None:
-    """An operation on every row by itself, done to all rows."""
+    """Execute a row-wise operation on all rows."""
     args, sizes = dict(op.args), first.rows.space.sizes
     if op.name in FACTORS and not isinstance(builder.known[args[FACTORS[op.name][0]].id], Picked):
-        builder.unsupported("multiplies by rows picked by a mask that depends on values")
+        builder.unsupported("multiplies by rows selected by a mask that depends on values")
 
     def whole(leaf: object) -> object:
         found = builder.known[leaf.id] if isinstance(leaf, Ref) else None
         if isinstance(found, Picked):
             if found.rows.ids:
-                builder.unsupported("takes row numbers as values")
+                builder.unsupported("uses row ids as quantities")
             return builder.temporary(found.rows)
         plain = found is None or (isinstance(found, Tensor) and _spreads(found, op))
         if not plain:
-            builder.unsupported("meets rows that a mask has not picked")
+            builder.unsupported("combines rows selected by a mask with rows that are not")
         return leaf
 
     shapes = tuple((sizes, *shape[1:]) for shape in op.shapes)
@@ -150,10 +150,10 @@ def _row_wise(builder: Builder, op: AlignedOp, first: Picked) -> None:
     for number in op.outs:
         made = builder.known.get(number) if number is not None else None
         if number is None or not isinstance(made, Tracked) or made.layout != Layout(0):
-            builder.unsupported("computes with rows picked by a mask that depends on values")
+            builder.unsupported("computes with rows selected by a mask that depends on values")
         builder.known[number] = Picked(first.mask, made)
 
 
 def _spreads(tensor: Tensor, op: AlignedOp) -> bool:
-    """Whether a tensor of the model's own means the same to every row."""
+    """Whether a constant tensor is broadcast to every row in the same way."""
     return op.name in FACTORS or tensor.dim() < len(op.shapes[0]) or tensor.size(0) == 1

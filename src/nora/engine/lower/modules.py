@@ -1,7 +1,7 @@
-"""Modules known by their definition, whose operations depend on values in a way that a trace cannot tell.
+"""Lowerings of modules whose operations depend on values in a way that a trace cannot show.
 
-Medians sort all values by group, typed linear maps sort rows by type: what they do with each row or group
-is plain, how they do it is not.
+Medians sort all values by group, typed linear layers sort rows by type. What they compute per row or group is
+simple, but their traced operations mix all rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def by_group(
     dim_size: Any = None,
     dim: int = -2,
 ) -> Known | None:
-    """An aggregation that treats each group of rows by itself, repeated where one changes."""
+    """An aggregation of groups of rows, computed again for each group with a changed row."""
     if not isinstance(x, Tracked) or not isinstance(index, Tracked):
         return None
     if ptr is not None or dim not in (-2, 0):

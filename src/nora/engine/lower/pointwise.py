@@ -30,7 +30,7 @@ def bring_to_rows(
     """Arguments that all hold rows of one space along one axis, or are broadcast over it.
 
     Returns:
-        The arguments, with what is known of the whole graph handed to every row, and the layout.
+        The arguments, with values of the whole graph repeated for every row, and the layout.
     """
     ndim = len(op.shapes[0])
     refs = list(dict.fromkeys(a for a in leaves(args) if isinstance(a, Ref)))
@@ -51,7 +51,7 @@ def bring_to_rows(
     layout = placed(leading[0])
     for ref in rowed:
         if placed(ref) != layout:
-            builder.unsupported("meets rows along different axes")
+            builder.unsupported("combines rows along different axes")
     first = builder.rowed(leading[0])
     axis = layout.axis
     assert axis is not None and not isinstance(first, Tensor)
@@ -61,14 +61,14 @@ def bring_to_rows(
         if isinstance(found, Uniform):
             same = builder.shapes[ref.id]
             if placed(ref).axis != axis or same[axis - shift[ref]] != op.shapes[0][axis]:
-                builder.unsupported("meets a tensor that is sized by other rows")
+                builder.unsupported("combines tensors whose rows belong to different spaces")
             if placed(ref) != layout:
                 new[ref] = builder.temporary(_relaid(found, layout, shift[ref]))
         elif isinstance(found, Tensor):
             at = axis - shift[ref]
             if at >= 0 and found.size(at) != 1:
                 if not isinstance(first, Tracked) or not layout.plain:
-                    builder.unsupported("meets a tensor of the model's own")
+                    builder.unsupported("combines rows with a constant tensor of another length")
                 new[ref] = builder.temporary(builder.own_rows(found, at, first.space))
         elif found.space is builder.graph:
             assert isinstance(first, Tracked) or rowed == []
@@ -89,17 +89,17 @@ def _relaid(found: Uniform, layout: Layout, shift: int) -> Dense:
 def _to_every_row(
     builder: Builder, found: Tracked, ref: Ref, first: Tracked | Uniform, layout: Layout, ndim: int
 ) -> Tracked:
-    """What is known of the whole graph as a tensor with a row for every row of a space."""
+    """A value of the whole graph as a tensor with a row for every row of a space."""
     if isinstance(first, Uniform):
         space = builder.space_of_size(first.sizes)
         if space is None:
-            builder.unsupported("meets rows of nothing that is known")
+            builder.unsupported("combines rows that belong to no known space")
     else:
         space = first.space
     axis = layout.axis or 0
     shape = [1] * (ndim - builder.ndim(ref)) + [sizes[0] for sizes in builder.shapes[ref.id]]
     if shape[axis] != 1:
-        builder.unsupported("meets what is known of the whole graph along another axis")
+        builder.unsupported("combines a value of the whole graph with rows along another axis")
     rest = shape[:axis] + shape[axis + 1 :]
     if not layout.plain:
         rest = [*shape[:axis], 1, 1, *shape[axis + 1 :]]
@@ -115,10 +115,10 @@ def _to_every_row(
 
 @lower("pointwise", *UNTAGGED)
 def pointwise(builder: Builder, op: AlignedOp) -> None:
-    """The operation on the rows that have changed."""
+    """Execute the operation on changed rows only."""
     args = dict(op.args)
     if not any(isinstance(o, Tracked | Uniform) for o in builder.operands(args)):
-        builder.unsupported("takes a number that depends on the graph")
+        builder.unsupported("uses a number that depends on the graph")
     ids = number_ids(builder, op)
     if ids:  # numbers of rows are only ever computed on the asked graph
         args = {k: a.values[0] if isinstance(a, Sized) else a for k, a in args.items()}
@@ -142,20 +142,20 @@ def _is_sized(a: Any) -> bool:
 
 
 def _with_counts(builder: Builder, op: AlignedOp, args: dict[str, Any]) -> Any:
-    """Arguments with the number of nodes or edges as something a removal changes."""
+    """Arguments in which the number of nodes or edges is a value that removals change."""
     if not op.func._schema.overload_name.startswith("Tensor"):
-        builder.unsupported("takes a number that depends on the graph")
+        builder.unsupported("uses a number that depends on the graph")
     for name, value in args.items():
         if isinstance(value, Sized):
             space = builder.space_of_size(value.values)
             if space is None or name == "alpha":
-                builder.unsupported("takes a number that depends on the graph")
+                builder.unsupported("uses a number that depends on the graph")
             args[name] = builder.temporary(builder.count(space))
     return args
 
 
 def number_ids(builder: Builder, op: AlignedOp) -> Ids:
-    """What becomes of row numbers, which are not quantities."""
+    """What an operation does with row ids, which must not be used as quantities."""
     found = [o.ids for o in builder.operands(op.args) if isinstance(o, Tracked)]
     if not any(found):
         return ""
@@ -185,5 +185,5 @@ def number_ids(builder: Builder, op: AlignedOp) -> Ids:
         return found[-1]
     if name in ("add", "sub") and not others and numbers == [0]:
         return found[0]
-    builder.unsupported("takes the numbers of nodes or edges for quantities")
+    builder.unsupported("uses node or edge ids as quantities")
     return ""

@@ -12,7 +12,7 @@ from nora.engine.lower.rowwise import no_ids
 from nora.engine.ops.sum_of_products import SumOfProducts
 from nora.engine.trace.align import AlignedOp
 
-OWN_ROWS = "meets a tensor of the model's own that has a row for every node"
+OWN_ROWS = "combines rows with a constant tensor that has a row for every node"
 # Names of the left factor, the right factor and what is added, and the axis that the sum runs over.
 FACTORS: dict[str, tuple[str, str, str | None]] = {
     "mm": ("self", "mat2", None),
@@ -80,7 +80,7 @@ def lower_product(builder: Builder, op: AlignedOp) -> None:
             return
         layouts.append(found.layout)
     if len(set(layouts)) > 1:
-        builder.unsupported("meets rows along different axes")
+        builder.unsupported("combines rows along different axes")
     layout = layouts[0] if layouts else None
     more = None if added is None else builder[added]
     if added is not None and isinstance(more, Tracked | Uniform):

@@ -1,4 +1,4 @@
-"""Reductions: over a row's own entries, or over all rows to something known of the whole graph."""
+"""Reductions: within a row, or over all rows to a value of the whole graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _dims(op: AlignedOp, size: int) -> list[int]:
     "count_nonzero", "nansum", "aminmax", "nanmean",
 )  # fmt: skip
 def lower_reduction(builder: Builder, op: AlignedOp) -> None:
-    """Rows stay rows, unless they are what is reduced."""
+    """Reduce within rows, or over the rows themselves."""
     found = builder[op.args["self"]]
     assert isinstance(found, Tracked | Uniform)
     if isinstance(found, Tracked) and found.ids:
@@ -59,7 +59,7 @@ def lower_reduction(builder: Builder, op: AlignedOp) -> None:
 
 
 def _note_count(builder: Builder, op: AlignedOp, mask: Tracked) -> None:
-    """Remember of which rows a number is the count, so that Python's comparisons of it become guards."""
+    """Note which rows a number counts, so that comparisons of it in Python code become guards."""
     made = builder.known.get(op.outs[0] or 0)
     static = builder.is_mask(mask) and mask.value.static and builder.ndim_of(mask) == 1
     if not static or not isinstance(made, Tracked):
@@ -71,20 +71,20 @@ def _note_count(builder: Builder, op: AlignedOp, mask: Tracked) -> None:
 
 
 def _of_one_row(builder: Builder, op: AlignedOp, found: Uniform) -> None:
-    """What holds of one row, of equal rows."""
+    """Reduce equal rows, by reducing one of them."""
     one = found.layout.tensor(found.rows)
     args, kwargs = bound(op, lambda ref: one if ref == op.args["self"] else builder[ref])
     out = op.func(*args, **kwargs)
     builder.set(out[0] if isinstance(out, tuple | list) else out)
     for number in op.outs[1:]:
         if number is not None:
-            builder.cannot(number, "tells which of equal rows is the largest")
+            builder.unsupported_result(number, "returns the position of the largest of equal rows")
 
 
 def _largest_number(builder: Builder, op: AlignedOp, found: Tracked) -> None:
-    """The largest row number there is: it may be used as a size, and as nothing else."""
+    """The largest row id, which may only be used as a size."""
     if op.name not in ("max", "amax") or not found.value.static:
-        builder.unsupported("takes the numbers of nodes or edges for quantities")
+        builder.unsupported("uses node or edge ids as quantities")
     builder.structure.append(found.value)
     rows = found.value.base_rows()
     base = rows.max().reshape(1) if rows.numel() else rows.new_zeros(1)
@@ -92,7 +92,7 @@ def _largest_number(builder: Builder, op: AlignedOp, found: Tracked) -> None:
 
 
 def _over_rows(builder: Builder, op: AlignedOp, found: Tracked, dims: list[int]) -> None:
-    """Sum or mean over all rows: corrected for those that changed and those that went."""
+    """Sum or mean over all rows, corrected for changed and removed rows."""
     layout, dtype = found.layout, op.dtypes[0]
     shape = [dims_[0] for dims_ in op.shapes[0]]
     others = [d for d in dims if d != layout.axis]

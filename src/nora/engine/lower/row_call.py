@@ -1,4 +1,4 @@
-"""Calls an operation on rows, wherever they stand among its arguments."""
+"""Call an operation on rows, whichever of its arguments holds them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RowFunction = Callable[[Sequence[Tensor], int], list[Any]]
 
 
 def form_of(name: str, args: Mapping[str, Any], slots: Mapping[int, Any]) -> Form:
-    """What is known of an operation as a map of rows; see `RowOp`."""
+    """The form of an operation as a row-wise function; see `RowOp`."""
     if name == "relu":
         return "relu"
     if name in ("mm", "addmm"):

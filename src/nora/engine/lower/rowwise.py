@@ -1,4 +1,4 @@
-"""Operations along some axes that leave the others alone: fine as long as rows are not among them."""
+"""Operations along some axes, which compute each row by itself if the axis of the rows is not among them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 def no_ids(builder: Builder, op: AlignedOp) -> None:
     """Refuse row numbers among the arguments."""
     if any(isinstance(o, Tracked) and o.ids for o in builder.operands(op.args)):
-        builder.unsupported("takes the numbers of nodes or edges for quantities")
+        builder.unsupported("uses node or edge ids as quantities")
 
 
 @lower(
@@ -28,7 +28,7 @@ def no_ids(builder: Builder, op: AlignedOp) -> None:
     "topk", "kthvalue", "glu", "renorm", "constant_pad_nd", "tril", "triu", "diff", "mode",
 )  # fmt: skip
 def along_one_axis(builder: Builder, op: AlignedOp) -> None:
-    """Along an axis of its own: each row by itself."""
+    """An operation along another axis than the rows': row-wise."""
     no_ids(builder, op)
     found = builder[op.args["self"]]
     others = [o for o in builder.operands(op.args) if o is not found and not hasattr(o, "numel")]
@@ -52,7 +52,7 @@ def along_one_axis(builder: Builder, op: AlignedOp) -> None:
 
 @lower("sort")
 def lower_sort(builder: Builder, op: AlignedOp) -> None:
-    """Along an axis of its own; rows in another order are a structure of their own."""
+    """Sort along another axis than the rows'; sorted rows are a new structure."""
     from nora.engine.lower.structure import sorted_rows
 
     size = builder.ndim(op.args["self"])
@@ -76,7 +76,7 @@ def normalised(builder: Builder, op: AlignedOp) -> None:
         if key != "input" and isinstance(ref, Ref) and isinstance(builder[ref], Tracked | Uniform)
     ]
     if others or not isinstance(found, Tracked | Uniform):
-        builder.unsupported("normalises by what depends on the graph")
+        builder.unsupported("normalises by values that depend on the graph")
     layout, size = found.layout, builder.ndim(op.args["input"])
     args = dict(op.args)
     whole = layout.axis != 0
@@ -99,9 +99,9 @@ def normalised(builder: Builder, op: AlignedOp) -> None:
 
 
 def _learnt_affine(builder: Builder, op: AlignedOp) -> dict[str, Any] | None:
-    """By learnt statistics: one product and one sum, in a third of the time; None where it is not the same.
+    """Batch norm by learnt statistics, as one product and one sum; None if that is not the same.
 
-    They are what the operation itself computes first, every time it is asked.
+    The operation itself computes these factors in every call, which takes three times as long.
     """
     names = ("weight", "bias", "running_mean", "running_var")
     known: list[Any] = [
@@ -125,7 +125,7 @@ def _first_result(
 ) -> None:
     for number in op.outs[1:]:
         if number is not None:
-            builder.cannot(number, "tells statistics that are not followed")
+            builder.unsupported_result(number, "returns statistics, which are not supported")
     kept = {number: builder.known[number] for number in op.outs if number in builder.known}
     builder.apply_first(op, layout, args, func)
     builder.known.update(kept)
@@ -133,7 +133,7 @@ def _first_result(
 
 @lower("scatter", "scatter_add", "scatter_reduce", "gather", "take_along_dim")
 def along_one_axis_by_index(builder: Builder, op: AlignedOp) -> None:
-    """By an index along another axis than the rows': each row by itself; else between rows."""
+    """Gather or scatter by an index: row-wise along another axis than the rows', else between rows."""
     from nora.engine.lower.gathers import gathered_along
     from nora.engine.lower.scatters import scattered_along
 
@@ -151,9 +151,9 @@ def along_one_axis_by_index(builder: Builder, op: AlignedOp) -> None:
         )
         return
     if isinstance(index, Tracked) and index.ids:
-        builder.unsupported("takes the numbers of nodes or edges for quantities")
+        builder.unsupported("uses node or edge ids as quantities")
     if len(axes) != 1:
-        builder.unsupported("mixes rows along different axes")
+        builder.unsupported("combines rows along different axes")
     args, layout = bring_to_rows(builder, op, dict(op.args))
     builder.apply(op, layout, args)
 
@@ -178,7 +178,7 @@ def put_along_one_axis(builder: Builder, op: AlignedOp) -> None:
                 axis += 1
             layouts[key] = found.layout.at(axis)
     if len(set(layouts.values())) != 1:
-        builder.unsupported("meets rows along different axes")
+        builder.unsupported("combines rows along different axes")
     layout = next(iter(layouts.values()))
     if layout.axis == dim:
         on_everything(builder, op)
@@ -186,5 +186,5 @@ def put_along_one_axis(builder: Builder, op: AlignedOp) -> None:
     for key in ("self", "src"):
         found = builder[op.args[key]]
         if not isinstance(found, Tracked | Uniform) and found.dim():
-            builder.unsupported("writes a tensor of the model's own, or into one")
+            builder.unsupported("writes a constant tensor to rows, or rows into a constant tensor")
     builder.apply(op, layout, ids=ids.pop())

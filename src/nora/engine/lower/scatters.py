@@ -1,4 +1,4 @@
-"""Reducing rows to others': messages of edges summed at their nodes."""
+"""Scatters: reduce rows of one space to those of another, e.g. messages to their target nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REDUCTIONS: dict[str, Reduction] = {
 
 
 def scattered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
-    """`scatter_add` and its kin along the rows' axis."""
+    """`scatter_add` and similar operations along the rows' axis."""
     args = op.args
     reduce: Reduction = "sum"
     keep = True
@@ -52,7 +52,7 @@ def scattered_along(builder: Builder, op: AlignedOp, dim: int) -> None:
 
 @lower("index_add", "index_reduce")
 def index_add(builder: Builder, op: AlignedOp) -> None:
-    """Rows added to others by a list of numbers."""
+    """Add rows to other rows, by their ids."""
     args = op.args
     dim = int(args["dim"]) % max(builder.ndim(args["self"]), 1)
     index = builder[args["index"]]
@@ -98,7 +98,7 @@ def index_put(builder: Builder, op: AlignedOp) -> None:
     index = builder.static_index(index)
     if isinstance(values, Tensor):
         if values.numel() != 1:
-            builder.unsupported("writes a tensor of the model's own to rows")
+            builder.unsupported("writes a constant tensor to rows")
         wide = [s[0] for k, s in enumerate(op.shapes[0]) if k != axis]
         values = Uniform(
             values.reshape([1] * (1 + len(wide))).expand(1, *wide), Layout(axis), index.space.sizes
@@ -115,7 +115,7 @@ def _by_mask(
     values: Dense,
     reduce: Reduction,
 ) -> None:
-    """Where a mask holds, other values."""
+    """Replace values where a mask is true."""
     no_ids(builder, op)
     number = values.reshape(()) if isinstance(values, Tensor) and values.numel() == 1 else None
     if builder.ndim_of(mask) != 1 and number is not None and axis == 0:
@@ -126,10 +126,10 @@ def _by_mask(
     if isinstance(own, Uniform):
         own = Tracked(builder.repeated(own, mask.space), own.layout)
     if isinstance(own, Tensor) or own.space is not mask.space or own.layout.axis != axis:
-        builder.unsupported("writes to rows by a mask of other rows")
+        builder.unsupported("writes to rows through a mask of other rows")
     if isinstance(values, Tensor):
         if values.dim() > len(op.shapes[0]) - 1 and values.numel() != 1:
-            builder.unsupported("writes a tensor of the model's own to rows")
+            builder.unsupported("writes a constant tensor to rows")
         new = values if number is None else number
         put = partial(written_where, new=new, add=reduce == "sum")
         builder.set(Tracked(builder.rows(put, own.value, mask.value), own.layout))
@@ -140,7 +140,7 @@ def _by_mask(
     if isinstance(values, Uniform):
         values = Tracked(builder.repeated(values, space), values.layout)
     if values.space is not space or values.layout.axis != axis:
-        builder.unsupported("writes other rows than its mask picks")
+        builder.unsupported("writes other rows than its mask selects")
     if builder.ndim_of(values) != builder.ndim_of(own):
         builder.unsupported("writes rows of another shape")
     made = builder.scattered(values.value, rows, own.value, reduce, True)
@@ -150,9 +150,9 @@ def _by_mask(
 def _by_entries(
     builder: Builder, own: Dense, mask: Tracked, number: Tensor, reduce: Reduction
 ) -> None:
-    """Where a mask over several axes holds, one number."""
+    """Write one number where a mask over several axes is true."""
     if not isinstance(own, Tracked) or own.layout != mask.layout or own.space is not mask.space:
-        builder.unsupported("writes to rows by a mask of other rows")
+        builder.unsupported("writes to rows through a mask of other rows")
     put = partial(written_where, new=number, add=reduce == "sum")
     builder.set(Tracked(builder.rows(put, own.value, mask.value), own.layout))
 
@@ -170,7 +170,7 @@ def into(
     """Rows of `source` reduced into `own` along `dim` by `index`."""
     for part in (own, source):
         if isinstance(part, Tracked) and part.ids:
-            builder.unsupported("takes the numbers of nodes or edges for quantities")
+            builder.unsupported("uses node or edge ids as quantities")
     if isinstance(index, Tensor):
         on_everything(builder, op)
         return
@@ -181,7 +181,7 @@ def into(
             builder.unsupported("reduces by an index that depends on the graph")
         index = Tracked(builder.fixed(number.long().expand(space.size), space), Layout(0))
     if index.ids not in ("id", ""):
-        builder.unsupported("reduces by an index that does not hold row numbers")
+        builder.unsupported("reduces by an index that does not hold row ids")
     space = index.space
     if isinstance(source, Tensor):
         source = builder.own_rows(source, dim, space)
@@ -210,7 +210,7 @@ def _into_one(
     keep: bool,
     dim: int,
 ) -> None:
-    """Everything into a single row, which keeps its axis of size 1."""
+    """Reduce all rows to a single row, which keeps its axis of size 1."""
     index = torch.zeros(source.space.size, dtype=torch.long)
     made = builder.scattered(source.value, index, start, reduce, keep)
     builder.set(Tracked(builder.rows(lambda rows: rows.unsqueeze(dim + 1), made), Layout(None)))
@@ -219,23 +219,23 @@ def _into_one(
 def _start(
     builder: Builder, own: Dense, dim: int, index: Tracked, which: Tensor, op: AlignedOp
 ) -> Value:
-    """What the reduction starts from, as rows of the space it reduces to."""
+    """The initial values of the reduction, as rows of the space it reduces to."""
     sizes = op.shapes[0][dim]
     if isinstance(own, Tracked):
         if own.layout.axis != dim or not own.layout.plain:
             if own.space is builder.graph and not index.ids:
-                builder.unsupported("adds to what is known of the whole graph")
+                builder.unsupported("adds to a value of the whole graph")
             builder.unsupported("reduces to rows along another axis")
         return own.value
     if not index.ids:  # groups that are the same on every graph
         if isinstance(own, Uniform):
-            builder.unsupported("takes quantities for the numbers of rows")
+            builder.unsupported("uses quantities as row ids")
         space = _groups(builder, own.size(dim))
         return builder.fixed(own.movedim(dim, 0), space)
     space = _target(builder, index.space, which, sizes)
     if isinstance(own, Tensor):
         if own.size(dim) != space.size:
-            builder.unsupported("adds to a tensor of the model's own")
+            builder.unsupported("adds rows to a constant tensor")
         return builder.fixed(own.movedim(dim, 0), space)
     if own.layout.axis != dim:
         builder.unsupported("reduces along another axis than the rows'")
@@ -253,7 +253,8 @@ def _groups(builder: Builder, count: int) -> Space:
 
 
 def _target(builder: Builder, source: Space, which: Tensor, sizes: tuple[int, ...]) -> Space:
-    """The space whose rows an index numbers: it has so many, and none of them goes before its edges."""
+    """The space whose row ids an index holds: it has the right size, and no row is removed before its
+    edges."""
     known = [s for s in [*builder.nodes, *builder.spaces] if s.sizes == sizes]
     for space in known:
         if source.covers(which, space):
@@ -266,5 +267,5 @@ def _target(builder: Builder, source: Space, which: Tensor, sizes: tuple[int, ..
                 part = space.picked(first, space.label, sizes)
                 if source.covers(which, part):
                     return builder.entered(part)
-    builder.unsupported("reduces to rows of nothing that is known")
+    builder.unsupported("reduces to rows that belong to no known space")
     raise AssertionError

@@ -1,4 +1,4 @@
-"""From comparisons of sizes on the trace to guards on the spaces that the sizes are of."""
+"""From comparisons of sizes in the trace to guards on the sizes of spaces."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def lowered_guards(tensors: Bindings, as_one: list[tuple[int, int]]) -> list[Gua
 
     Args:
         tensors: What is known of the program's tensors.
-        as_one: Spans of operations that were followed as one piece, by what the layer is known to do; what
-            they compare on their way does not matter, unless the user's own code does it.
+        as_one: Spans of operations that were lowered as one layer. Comparisons inside of them do not matter,
+            unless the user's own code makes them.
 
     Raises:
         UnsupportedError: Where a size was used in a way that cannot be checked.
@@ -39,8 +39,8 @@ def lowered_guards(tensors: Bindings, as_one: list[tuple[int, int]]) -> list[Gua
             if not one.own and any(one.at == end for _, end in as_one):  # of a tensor inside of it
                 continue
             raise UnsupportedError(
-                f"the model's Python uses a size at {one.line} that depends on the graph in a way that is "
-                "not known"
+                f"the model's Python code uses a size at {one.line} that depends on the graph in an unknown "
+                "way"
             ) from None
         if guard is not None:
             found.append(guard)
@@ -51,7 +51,8 @@ def _guard(tensors: Bindings, one: Comparison) -> Guard | None:
     if one.operation == "read":
         if isinstance(tensors.known.get(one.operands[0].id), Picked):
             raise UnsupportedError(
-                f"the model's Python reads how many rows a mask picks, at {one.line}, which depends on values"
+                f"the model's Python code reads how many rows a mask selects, at {one.line}, which depends "
+                "on values"
             )
         return None
     if one.operation == "values":
@@ -60,7 +61,7 @@ def _guard(tensors: Bindings, one: Comparison) -> Guard | None:
             raise _UnknownSizeError
         if not isinstance(known, Tensor):
             raise UnsupportedError(
-                f"the model's Python reads values of a tensor that depends on the graph, at {one.line} "
+                f"the model's Python code reads values of a tensor that depends on the graph, at {one.line} "
                 "(tolist or numpy)"
             )
         return None

@@ -64,7 +64,7 @@ def _apart(builder: Builder, op: AlignedOp, sizes: tuple[int, ...]) -> Matrix:
     found = builder.matrix(op.args["matrix" if op.name == "entries" else "self"])
     if not found.in_order or found.space.sizes != sizes:
         builder.unsupported(
-            "takes the entries of a sparse matrix after they were put in order (use "
+            "reads the entries of a sparse matrix after they were sorted (use "
             "torch_geometric.utils.coalesce)"
         )
     return found
@@ -87,8 +87,8 @@ def entry_layout(builder: Builder, op: AlignedOp) -> None:
 def pointers(builder: Builder, op: AlignedOp) -> None:
     """Where each row's entries begin: every removal moves them all."""
     builder.unsupported(
-        "reads the pointers of a compressed sparse matrix, which is not followed (give the layer edge_index, "
-        "or the matrix as adj_t.to_sparse_coo())"
+        "reads the pointers of a compressed sparse matrix, which is not supported (pass edge_index to the "
+        "layer, or the matrix as adj_t.to_sparse_coo())"
     )
 
 
@@ -96,7 +96,7 @@ def _weight(builder: Builder, ref: Ref, space: Space) -> Tracked:
     """The values of a matrix, one number for every entry."""
     weight = builder.rowed_known(builder[ref], space)
     if weight is None or weight.layout != Layout(0) or builder.ndim_of(weight) != 1:
-        builder.unsupported("makes a sparse matrix of other values than its entries")
+        builder.unsupported("makes a sparse matrix from values other than its entries")
     return weight
 
 
@@ -106,9 +106,7 @@ def with_entries(builder: Builder, op: AlignedOp) -> None:
     found = builder.matrix(op.args["matrix"])
     weight = _weight(builder, op.args["values"], found.space)
     if not found.in_order:
-        builder.unsupported(
-            "gives the entries of a sparse matrix other values after they were put in order"
-        )
+        builder.unsupported("replaces the values of a sparse matrix after its entries were sorted")
     builder.set(Matrix(found.row, found.column, weight.value, found.rows, found.columns))
 
 
@@ -120,7 +118,7 @@ def lower_sparse_product(builder: Builder, op: AlignedOp) -> None:
     left, right = names.get(op.name, ("mat1", "mat2"))
     matrix, dense = builder.known[args[left].id], builder.known[args[right].id]
     if not isinstance(matrix, Matrix) or isinstance(dense, Matrix):
-        builder.unsupported("multiplies with a sparse matrix on the right")
+        builder.unsupported("multiplies by a sparse matrix from the right")
     if isinstance(dense, Tensor):
         dense = builder.own_rows(dense, 0, matrix.columns)
     same = builder.rowed_known(dense, matrix.columns)
@@ -167,10 +165,10 @@ def row_pointers(builder: Builder, op: AlignedOp) -> None:
     """Where the entries of each row begin; the matrix that is made of them has the rows themselves."""
     found = builder[op.args["row" if op.name == "row_pointers" else "self"]]
     if not isinstance(found, Tracked) or found.layout != Layout(0) or found.ids != "id":
-        builder.unsupported("compresses something other than row numbers")
+        builder.unsupported("compresses something other than row ids")
     row = builder.static_index(found).value.base_rows()
     if bool((row[1:] < row[:-1]).any()):
-        builder.unsupported("compresses rows that are not in order")
+        builder.unsupported("compresses rows that are not sorted")
     builder.set(Pointers(found))
 
 
@@ -183,11 +181,11 @@ def compressed(builder: Builder, op: AlignedOp) -> None:
     given = list(op.args.values())
     pointers_, along = builder.known[given[0].id], builder[given[1]]
     if not isinstance(pointers_, Pointers) or not isinstance(along, Tracked) or along.ids != "id":
-        builder.unsupported("makes a sparse matrix of something other than edges")
+        builder.unsupported("makes a sparse matrix from something other than edges")
     along = builder.as_rows_of(builder.static_index(along), pointers_.row.space) or along
     spaces = [builder.space_of_size(sizes) for sizes in op.shapes[0]]
     if along.space is not pointers_.row.space or not all(one in builder.nodes for one in spaces):
-        builder.unsupported("makes a sparse matrix of something other than edges")
+        builder.unsupported("makes a sparse matrix from something other than edges")
     row, column = index_rows(builder, pointers_.row), index_rows(builder, along)
     by_rows = "csc" not in op.name and op.args.get("layout") is not torch.sparse_csc
     if not by_rows:
@@ -203,13 +201,13 @@ def made(builder: Builder, op: AlignedOp) -> None:
     args = op.args
     index = builder[args["edges" if op.name == "sparse_of_edges" else "indices"]]
     if not isinstance(index, Tracked) or index.layout != Layout(1) or index.ids != "id":
-        builder.unsupported("makes a sparse matrix of something other than edges")
+        builder.unsupported("makes a sparse matrix from something other than edges")
     index = builder.static_index(index)
     both = index_rows(builder, index)
     rows, columns = (builder.space_of_size(sizes) for sizes in op.shapes[0])
     edges = both.dim() == 2 and both.size(1) == 2
     if not edges or rows not in builder.nodes or columns not in builder.nodes:
-        builder.unsupported("makes a sparse matrix of something other than edges")
+        builder.unsupported("makes a sparse matrix from something other than edges")
     assert rows is not None and columns is not None  # they are among the nodes
     weight = _weight(builder, args["values"], index.space)
     builder.set(

@@ -1,4 +1,4 @@
-"""Edges made out of edges: what a mask picks, another order, the largest number there is."""
+"""Structure: edges derived from edges by masks, sorting or merging, and the largest node id."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from nora.engine.trace.trace import Ref
 
 @lower("nonzero")
 def nonzero(builder: Builder, op: AlignedOp) -> None:
-    """The numbers of the rows that a mask picks."""
+    """The ids of the rows that a mask selects."""
     found = builder[op.args["self"]]
     if not isinstance(found, Tracked) or found.ids or builder.ndim_of(found) != 1:
-        builder.unsupported("picks by values")
+        builder.unsupported("selects rows by values")
     if builder.is_mask(found) and not found.value.static and pick_numbers(builder, found):
         return
     mask = builder.static_index(found, "a mask")
@@ -34,14 +34,14 @@ def nonzero(builder: Builder, op: AlignedOp) -> None:
 
 
 def sorted_rows(builder: Builder, op: AlignedOp) -> None:
-    """The rows in the order of what they say, which no removal changes."""
+    """Sort rows by values that no removal changes."""
     found = builder[op.args["self"]]
     static = isinstance(found, Tracked) and found.value.static and builder.ndim_of(found) == 1
     if not static:
         on_everything(builder, op)
         if len(op.outs) > 1 and op.outs[1] is not None:
             builder.known.pop(op.outs[1], None)
-            builder.cannot(op.outs[1], "orders rows by values")
+            builder.unsupported_result(op.outs[1], "orders rows by values")
         return
     assert isinstance(found, Tracked)
     builder.structure.append(found.value)
@@ -59,11 +59,11 @@ def sorted_rows(builder: Builder, op: AlignedOp) -> None:
 
 @lower("sorted_entries")
 def sorted_entries(builder: Builder, op: AlignedOp) -> None:
-    """A matrix's entries in the order of their rows and columns: a space of their own."""
+    """A matrix's entries sorted by rows and columns, as a space of their own."""
     row, col = (builder[op.args[key]] for key in ("row", "col"))
     for found in (row, col):
         if not isinstance(found, Tracked) or found.layout != Layout(0) or found.ids != "id":
-            builder.unsupported("sorts something other than row numbers")
+            builder.unsupported("sorts something other than row ids")
     row, col = builder.static_index(row), builder.static_index(col)
     same = builder.as_rows_of(col, row.space)
     if same is None:
@@ -80,16 +80,16 @@ def sorted_entries(builder: Builder, op: AlignedOp) -> None:
 
 @lower("arg_of")
 def positions(builder: Builder, op: AlignedOp) -> None:
-    """Which entry of its group is the largest: every removal moves them."""
-    builder.unsupported_later(op, "gives positions of edges, which a removal changes")
+    """Positions of the largest entries of groups, which every removal shifts."""
+    builder.unsupported_later(op, "returns positions of edges, which a removal changes")
 
 
 @lower("distinct_edges")
 def distinct_edges(builder: Builder, op: AlignedOp) -> None:
-    """Every edge once: it goes with its nodes, as all that are equal to it do."""
+    """Distinct edges: each is removed with its nodes, like all edges equal to it."""
     found = builder[op.args["edges"]]
     if not isinstance(found, Tracked) or found.layout != Layout(1) or found.ids != "id":
-        builder.unsupported("puts together something other than edges")
+        builder.unsupported("merges duplicates of something other than edges")
     found = builder.static_index(found)
     key = ("distinct", found.value, bool(op.args["sort_by_row"]))
     if key not in builder.named:
@@ -101,8 +101,8 @@ def distinct_edges(builder: Builder, op: AlignedOp) -> None:
     edges, group, some, _ = builder.named[key]
     space = builder.subspace(found.space, some, ("one of", *key), op.shapes[0][1])
     if not (found.space.covers(group, space) and found.space.covered(group, space)):
-        builder.unsupported("puts edges together that go with different nodes")
-    builder.unsure("puts equal edges together")
+        builder.unsupported("merges edges that belong to different nodes")
+    builder.unsure("merges equal edges")
     builder.set(Tracked(builder.fixed(edges, space), Layout(1), "id"))
     builder.set(Tracked(builder.fixed(group, found.space), Layout(0), "id"), 1)
 
@@ -121,7 +121,7 @@ def _makes_unread_rows(builder: Builder, op: AlignedOp) -> bool:
 
 @lower("_local_scalar_dense", "is_nonzero", "equal")
 def as_number(builder: Builder, op: AlignedOp) -> None:
-    """A value of the graph handed to Python, whose use of it cannot be followed."""
+    """A value of the graph that Python code reads, which is unsupported."""
     for found in builder.operands(op.args):
         guard = None
         if isinstance(found, Tracked) and builder.is_mask(found):
@@ -134,20 +134,20 @@ def as_number(builder: Builder, op: AlignedOp) -> None:
                 continue
             # It is the number of nodes only as long as the last of them has an edge.
             builder.unsupported(
-                "takes the largest number in edge_index for the number of nodes, which it is not where "
-                "the last node has no edge left (give it: num_nodes=x.size(0), or dim_size=x.size(0) to a "
-                "scatter, or sparse_sizes=(x.size(0), x.size(0)) to a SparseTensor)"
+                "infers the number of nodes from the largest id in edge_index, which is too few once the "
+                "last node has no edge (pass num_nodes=x.size(0), for a scatter dim_size=x.size(0), for a "
+                "SparseTensor sparse_sizes=(x.size(0), x.size(0)))"
             )
         if not isinstance(found, Tensor):
             builder.unsupported(
-                "makes a Python number of a value that depends on the graph (keep it a tensor: no .item(), "
-                "no branch or loop on it)"
+                "turns a value that depends on the graph into a Python number (keep it a tensor: no "
+                ".item(), and no branch or loop that depends on it)"
             )
 
 
 @lower("bincount")
 def counted(builder: Builder, op: AlignedOp) -> None:
-    """How often each row number is there, for as many rows as the model gives as the least."""
+    """How often each row id occurs, with the `minlength` that the model passes."""
     found, least = builder[op.args["self"]], op.args.get("minlength", 0)
     space = builder.space_of_size(least.values) if isinstance(least, Sized) else None
     ids = isinstance(found, Tracked) and found.ids == "id" and found.layout == Layout(0)
@@ -169,13 +169,13 @@ def counted(builder: Builder, op: AlignedOp) -> None:
 
 @lower("_unique2", "unique_dim", "unique_consecutive", "_unique", "repeat_interleave")
 def sized_by_values(builder: Builder, op: AlignedOp) -> None:
-    """As long as values say: a length that Python may read, and that any removal may change."""
-    builder.unsupported("makes a tensor whose length depends on values of the graph")
+    """A length that depends on values, which Python code may read and any removal may change."""
+    builder.unsupported("makes a tensor whose length depends on values")
 
 
 @lower("searchsorted", "bucketize")
 def among_bounds(builder: Builder, op: AlignedOp) -> None:
-    """Where each entry stands among bounds of the model's own."""
+    """The position of each entry among constant bounds."""
     given = op.args["self"]
     bounds = op.args["boundaries" if op.name == "bucketize" else "sorted_sequence"]
     found = builder[given] if isinstance(given, Ref) else None
@@ -190,8 +190,8 @@ def among_bounds(builder: Builder, op: AlignedOp) -> None:
 
 @lower("histc", "as_strided", "unfold", "isin")
 def not_followed(builder: Builder, op: AlignedOp) -> None:
-    """What makes something new of values or of the graph."""
+    """Operations that are only supported on values of the whole graph."""
     found = [o for o in builder.operands(op.args) if isinstance(o, Tracked) and o.ids]
     if found or any(len(set(n)) > 1 for shape in op.shapes for n in shape):
-        builder.unsupported("makes something of the graph that is not followed")
+        builder.unsupported("computes something from the graph in a way that is not supported")
     on_everything(builder, op)

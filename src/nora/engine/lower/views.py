@@ -29,7 +29,7 @@ def _ids(builder: Builder, op: AlignedOp) -> Any:
 
 
 def _passed_on(builder: Builder, op: AlignedOp, axis: int, **how: Any) -> None:
-    """The operation on rows, which lie along this axis after it."""
+    """Execute the operation on rows, which lie along this axis afterwards."""
     builder.apply(op, _layout(builder, op).at(axis), ids=_ids(builder, op), **how)
 
 
@@ -76,7 +76,7 @@ def squeezed(builder: Builder, op: AlignedOp) -> None:
     dims = range(len(shape)) if given is None else [given] if isinstance(given, int) else given
     gone = [d % len(shape) for d in dims if shape[d % len(shape)][0] == 1]
     if axis in gone:
-        builder.unsupported("removes the axis of the nodes or edges where there is one of them")
+        builder.unsupported("removes the axis of nodes or edges if there is only one")
     # Only these axes: with few rows, others may happen to have size 1.
     given = {"self": op.args["self"], "dim": gone}
     fewer = sum(d < axis for d in gone)
@@ -110,7 +110,7 @@ def relocate(builder: Builder, op: AlignedOp, layout: Layout) -> Layout:
 
 
 def _inner_fits(before: Any, after: Any, axis: int, k: int, layout: Layout) -> bool:
-    """Whether nothing else that depends on the graph comes behind the rows."""
+    """Whether no other axis that depends on the graph follows the rows' axis."""
     return all(len(set(d)) == 1 for d in after[k + 1 :])
 
 
@@ -134,7 +134,7 @@ def reshaped(builder: Builder, op: AlignedOp) -> None:
         on_everything(builder, op)
         return
     if "dtype" in op.args:
-        builder.unsupported("reads the bits of a tensor as another type")
+        builder.unsupported("reinterprets the bits of a tensor as another type")
     if isinstance(found, Uniform):
         single = found.single
         if single is not None:
@@ -148,11 +148,11 @@ def reshaped(builder: Builder, op: AlignedOp) -> None:
 
 
 def _spread(builder: Builder, op: AlignedOp, tensor: Tensor) -> None:
-    """A tensor of the model's own, repeated for every row of something."""
+    """A constant tensor, repeated for every row of a space."""
     sized = [k for k, dims in enumerate(op.shapes[0]) if len(set(dims)) > 1]
     padded = [1] * (len(op.shapes[0]) - tensor.dim()) + list(tensor.shape)
     if len(sized) != 1 or padded[sized[0]] != 1:
-        builder.unsupported("repeats a tensor of the model's own")
+        builder.unsupported("repeats a constant tensor")
     axis = sized[0]
     wide = [dims[0] for dims in op.shapes[0]]
     wide[axis] = 1
@@ -175,7 +175,7 @@ def lower_expand(builder: Builder, op: AlignedOp) -> None:
             return
         space = builder.space_of_size(op.shapes[0][sized[0]])
         if space is None:
-            builder.unsupported("spreads over rows of nothing that is known")
+            builder.unsupported("expands to rows that belong to no known space")
         shape = [dims[0] for dims in op.shapes[0]]
         before = [s[0] for s in builder.shapes[op.args["self"].id]]
         padded = [1] * (len(shape) - len(before)) + before
@@ -193,7 +193,7 @@ def lower_expand(builder: Builder, op: AlignedOp) -> None:
     layout = layout.at((layout.axis or 0) + shift)
     sized = [k for k, dims in enumerate(op.shapes[0]) if len(set(dims)) > 1 and k != layout.axis]
     if sized:
-        builder.unsupported("spreads rows over all rows")
+        builder.unsupported("expands rows along the axis of other rows")
     builder.apply(op, layout, {**op.args, "size": sizes_for(op, layout)}, ids=_ids(builder, op))
 
 
@@ -214,7 +214,7 @@ def lower_repeat(builder: Builder, op: AlignedOp) -> None:
         if isinstance(found, Tracked) and found.space is builder.graph:
             lower_expand(builder, op)
             return
-        builder.unsupported("repeats rows as often as there are nodes or edges")
+        builder.unsupported("repeats rows once for every node or edge")
     if _whole_graph(builder, op):
         on_everything(builder, op)
         return
@@ -257,7 +257,7 @@ def sliced(builder: Builder, op: AlignedOp) -> None:
 
 
 def _cut(builder: Builder, op: AlignedOp, found: Tracked, dim: int) -> None:
-    """Rows that are joined of several spaces, cut where one ends and another begins."""
+    """A slice of concatenated spaces, which begins and ends with one of them."""
     start = op.args["start"]
     if found.space.everlasting and not isinstance(start, Sized) and op.args["step"] == 1:
         begin = range(found.space.size)[slice(start, None)].start
@@ -293,23 +293,23 @@ def divided(builder: Builder, op: AlignedOp) -> None:
 
 
 def _span(builder: Builder, space: Space, sizes: Sequence[tuple[int, ...]], place: int) -> Space:
-    """One of several parts, one after the other, of rows that no edit removes."""
+    """One of several consecutive parts of rows that no edit removes."""
     start = sum(each[0] for each in sizes[:place])
     rows = torch.arange(start, start + sizes[place][0])
     return builder.subspace(space, rows, ("span of", space, start, len(rows)), sizes[place])
 
 
 def _split_rows(builder: Builder, op: AlignedOp, dim: int) -> None:
-    """Rows that were joined of several spaces, taken apart again."""
+    """Split rows that were concatenated from several spaces."""
     found = builder[op.args["self"]]
     if not isinstance(found, Tracked) or not found.layout.plain:
-        builder.unsupported("takes the rows apart")
+        builder.unsupported("splits the rows")
     parts = builder.parts_of(found.space)
     sizes = [shape[dim] for shape in op.shapes]
     if len(parts) == 1 and found.space.everlasting:
         parts = [_span(builder, found.space, sizes, place) for place in range(len(sizes))]
     if [part.sizes for part in parts] != sizes:
-        builder.unsupported("takes the rows apart")
+        builder.unsupported("splits the rows")
     start = 0
     for place, part in enumerate(parts):
         builder.set(builder.part(found, part, start), place)

@@ -1,4 +1,4 @@
-"""Steps of rules: sums over neighbours that are corrected, and attention."""
+"""The operations of rules: sums over neighbours, which are corrected, and attention."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LARGEST_RISE = 20.0
 def _reached(
     chunk: Chunk, edges: Edges, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
 ) -> tuple[Frontier, Tensor]:
-    """Where changes arrive, and which of these rows edges lead to that are removed or added `[T]`."""
+    """The frontier, and which of its rows are targets of removed or added edges `[T]`."""
     delta = chunk.delta(edges)
     if not len(delta):
         frontier = chunk.backend.expand(edges, chunk.edits, sources, also, delta)
@@ -51,16 +51,16 @@ def _reached(
 
 
 def _sizes(y: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
-    """By what rows are measured, and the size of each sum by that."""
+    """The scales of the columns, and the size of each sum in them."""
     unit = scales(y)
     return unit, total.abs() @ unit.t()
 
 
 class Aggregate(Op):
-    """`out_k = norm_dst_k Σ_{j→k} weight_jk norm_src_j y_j + plus_k`: corrected, never summed again.
+    """`out_k = norm_dst_k Σ_{j→k} weight_jk norm_src_j y_j + plus_k`, by corrected sums.
 
     Args:
-        edges: Which messages pass, and how they are scaled.
+        edges: The edges, and their normalisation.
         y: Messages, `[N, F]`.
         total: The sums without `norm_dst`, `[N, F]`.
         plus: What is added: a value, one row `[1, F]` for all nodes, or no rows `[0, F]`.
@@ -97,7 +97,7 @@ class Aggregate(Op):
         return [(self.edges.source, self.edges.target)]
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """Add the changes of messages to the original outputs, and scale again where needed."""
+        """Add the changes of messages to the original sums, and normalise again where needed."""
         return self.passed_on(chunk, inputs, None)[0]
 
     def passed_on(
@@ -155,7 +155,7 @@ class Aggregate(Op):
         rows: ChangedRows,
         more: ChangedRows,
     ) -> tuple[Frontier, Tensor, ChangedRows, Tensor | None]:
-        """Some of the reached rows, drawn by how much may arrive there, and their weights."""
+        """A sample of the frontier by importance, and the weights of its rows."""
         assert chunk.sampling is not None
         op_sampling = chunk.sampling.of(self)
         if op_sampling is None or not len(frontier.node):
@@ -177,7 +177,7 @@ class Aggregate(Op):
         return self.total.abs().sum(1, dtype=torch.double)
 
     def importances(self, importance: Tensor) -> Sequence[Tensor]:
-        """See `Op.importances`: by the share that arrives."""
+        """See `Op.importances`: in proportion to the share that arrives."""
         edges = self.edges
         sent = importance * edges.norm_dst.abs()
         weight = edges.weight
@@ -229,7 +229,7 @@ class Attend(Op):
         return [(self.edges.source, self.edges.target)]
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """Weigh the messages of the reached nodes again."""
+        """Compute the attention of the frontier again."""
         row_weight = None
         if chunk.sampling is not None:
             inputs, row_weight = equally_weighted(self, inputs)
@@ -269,7 +269,7 @@ class Attend(Op):
         inputs: Sequence[ChangedRows],
         row_weight: Tensor | None,
     ) -> tuple[Frontier, Tensor, Tensor | None]:
-        """Some of the reached rows, drawn by how much may arrive there, and their weights."""
+        """A sample of the frontier by importance, and the weights of its rows."""
         assert chunk.sampling is not None
         op_sampling = chunk.sampling.of(self)
         if op_sampling is None or not len(frontier.node):
@@ -301,7 +301,7 @@ class Attend(Op):
         return frontier, edges_changed, weight
 
     def target_slopes(self, many: int) -> TargetSlopes:
-        """What changes of targets' own scores do, where they have more than `many` neighbours."""
+        """The slopes of targets with more than `many` neighbours; see `TargetSlopes`."""
         return TargetSlopes(many, *self._slopes)
 
     @cached_property
@@ -324,7 +324,7 @@ class Attend(Op):
 
     @cached_property
     def target_sensitivity(self) -> Tensor:
-        """How much outputs change by the target's part of the scores, at most or to first order `[N, H]`."""
+        """Change of outputs by the target's part of the scores, at most or to first order `[N, H]`."""
         place, slope = self._slopes
         found, hub = self.base.output.abs().sum(-1), place >= 0
         found[hub] = slope[place[hub]].abs().sum(-1)
@@ -342,7 +342,7 @@ class Attend(Op):
         return self.base.weights(owner_of(indptr), target)[0].mean(dim=-1)
 
     def importances(self, importance: Tensor) -> Sequence[Tensor]:
-        """See `Op.importances`: by the share that arrives."""
+        """See `Op.importances`: in proportion to the share that arrives."""
         indptr, target, _ = self.edges.by_source
         arrived = self.shares.double() * importance[target]
         sent = torch.zeros_like(importance).index_add(0, owner_of(indptr), arrived)

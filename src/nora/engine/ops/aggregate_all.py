@@ -1,6 +1,6 @@
-"""Sums over neighbours where every node's message has changed: nothing is gained by following edges.
+"""Sums over neighbours when the messages of all nodes change, so that corrections save nothing.
 
-Behind an operation that changes everybody (`blend`), a whole chunk of edits is one product of the graph's
+After an operation that changes all rows (`blend`), a whole chunk of edits is one product of the graph's
 sparse matrix with the new messages of all edits side by side.
 """
 
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels.vectorised import (
+    edges_with_added,
     is_removed_edge,
-    with_added,
 )
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.edges import EdgeDelta, Edges
@@ -20,7 +20,7 @@ from nora.graph.edit_batch import EditBatch
 
 
 def remaining_degree(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> Tensor:
-    """What the normalisation divides by after each edit, `[c, N]`, float64."""
+    """The degrees by which the normalisation divides, after each edit `[c, N]`, float64."""
     _, target, edge = edges.by_source
     owner, position, _ = edges.out_of(edits.node)
     edit = owner_of(edits.ptr)[owner]
@@ -41,7 +41,8 @@ def remaining_degree(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> Tensor
 
 
 def _resum(edges: Edges, delta: EdgeDelta, messages: Tensor, sums: Tensor) -> None:
-    """Sum again what edges lead to that go or come: taking away what is all there was leaves no zero."""
+    """Compute sums at targets of removed or added edges again, because subtraction may leave a rounding
+    error."""
     n = edges.num_nodes
     pairs = (owner_of(delta.ptr) * n + delta.target).unique()
     edit, node = pairs // n, pairs % n
@@ -49,7 +50,7 @@ def _resum(edges: Edges, delta: EdgeDelta, messages: Tensor, sums: Tensor) -> No
     owner, position, _ = edges.into(node)
     left = ~is_removed_edge(delta, edit[owner], position)
     owner, position = owner[left], position[left]
-    owner, source, come = with_added(delta, edit, node, n, owner, sender[position])
+    owner, source, come = edges_with_added(delta, edit, node, n, owner, sender[position])
     sent = messages[source, edit[owner]]
     if edges.weight is not None:
         weight = torch.cat([edges.weight[edge[position]].double(), come])
@@ -69,7 +70,7 @@ def propagate_everywhere(
     """New sums of all remaining nodes.
 
     Args:
-        edges: Which messages pass, and how they are scaled.
+        edges: The edges, and their normalisation.
         edits: The edits.
         rows: The new messages of every remaining node.
         plus: What is added on the whole graph `[N, F]`, one row `[1, F]`, or no rows.

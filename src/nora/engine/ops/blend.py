@@ -1,7 +1,7 @@
-"""Values mixed by weights that depend on the whole graph: an edit changes every node a little.
+"""A mix of values whose weights depend on the whole graph, so an edit changes every row a little.
 
-The weights follow from each value's mean over all nodes. The means are corrected for the rows that
-changed and for those that went; every row then is the same sum with new weights.
+The weights are computed from each value's mean over all nodes. An edit corrects the means for changed and
+removed rows; every row is then the same sum with new weights.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class Blend(Op):
         return torch.einsum("knf,k->nf", stacked, self.weights(stacked.mean(dim=1)))
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """Every row that is left, with the new weights."""
+        """All remaining rows, with the new weights."""
         mixer = Blended(self, [Still(value) for value in self.inputs])
         pairs = zip(mixer.inputs, inputs, strict=True)
         return mixer.mixed(chunk, [LowRankRows.of_changed(*pair) for pair in pairs]).spread(chunk)
 
 
 class Blended(LowRankOp):
-    """The output moves along the values that are mixed, and along whatever these move along."""
+    """The directions of a mix: the mixed values, and their own directions."""
 
     op: Blend
 
@@ -87,23 +87,23 @@ class Blended(LowRankOp):
         ]
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
-        """New weights from corrected means; what lies apart is mixed by them."""
+        """New weights from corrected means, which also mix the rows `apart`."""
         op, edits, n = self.op, chunk.edits, chunk.num_nodes
         like = self.value.base_rows()
         gone = owner_of(edits.ptr)
         left = n - (edits.ptr[1:] - edits.ptr[:-1])
         sums = op.sums.expand(len(edits), -1, -1).clone()
-        for k, (mixture, along) in enumerate(zip(inputs, self._sums, strict=True)):
-            apart = mixture.apart
-            sums[:, k] += mixture.shift @ along
-            sums[:, k].index_add_(0, gone, -mixture.at(gone, edits.node).double())
+        for k, (update, along) in enumerate(zip(inputs, self._sums, strict=True)):
+            apart = update.apart
+            sums[:, k] += update.shift @ along
+            sums[:, k].index_add_(0, gone, -update.at(gone, edits.node).double())
             sums[:, k].index_add_(0, apart.edit, apart.rows.double())
         weight = op.weights(sums / left.clamp(min=1).view(-1, 1, 1))
         moved = [weight - op.weights(op.sums / n)]
         parts = []
-        for k, mixture in enumerate(inputs):
-            apart, mine = mixture.apart, weight[:, k : k + 1]
-            moved.append(mine * mixture.shift)
+        for k, update in enumerate(inputs):
+            apart, mine = update.apart, weight[:, k : k + 1]
+            moved.append(mine * update.shift)
             if len(apart):
                 rows = apart.rows * mine[apart.edit].to(like.dtype)
                 parts.append((keys(apart, n), rows))

@@ -1,4 +1,4 @@
-"""Steps that move rows between spaces: from nodes to edges, from edges to nodes, one after the other."""
+"""Operations that move rows between spaces: from nodes to edges, or several spaces into one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sorted_by_removal(edit: Tensor, row: Tensor, rows: Tensor, count: int) -> Ch
 
 
 class Gather(Op):
-    """`out_i = source_{index_i}`: what edges read from their nodes.
+    """`out_i = source_{index_i}`: edges read rows of their nodes.
 
     Args:
         source: The value read from.
@@ -35,11 +35,11 @@ class Gather(Op):
 
     @cached_property
     def readers(self) -> tuple[Tensor, Tensor]:
-        """Who reads each row of the source, in CSR form: `indptr`, `row`."""
+        """The rows that read each row of the source, in CSR form: `indptr`, `row`."""
         return self.inputs[0].space.sorted_by(self.index)
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """Every reader that is left of every changed row."""
+        """The remaining rows that read a changed row."""
         changed, space = inputs[0], self.output.space
         if chunk.num_added(space) or chunk.num_added(self.inputs[0].space):
             return self._with_added(chunk, changed)
@@ -51,7 +51,7 @@ class Gather(Op):
     def _read(
         self, chunk: Chunk, edit: Tensor, node: Tensor, rows: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Who reads changed rows: `edit`, `row` and what they read."""
+        """The rows that read changed rows: `edit`, `row` and their new values."""
         indptr, reader = self.readers
         owner, position, _ = expanded(indptr, node)
         edit, row = edit[owner], reader[position]
@@ -62,7 +62,7 @@ class Gather(Op):
         return edit, row, rows[owner]
 
     def _with_added(self, chunk: Chunk, changed: ChangedRows) -> ChangedRows:
-        """The same, and what rows read that come."""
+        """The same, and the values of added rows."""
         added_rows, source, space = chunk.added_rows, self.inputs[0], self.output.space
         assert added_rows is not None
         parts = []
@@ -113,7 +113,7 @@ class Concat(Op):
         self.starts = starts
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """All changed rows, moved to where their part begins."""
+        """All changed rows, shifted by the start of their part."""
         added_rows = chunk.added_rows
         new = [None] * len(self.inputs) if added_rows is None else added_rows.concat(self)
         there = [
@@ -132,7 +132,7 @@ class Concat(Op):
 
     @staticmethod
     def _moved(node: Tensor, size: int, start: int, come: Tensor | None) -> Tensor:
-        """Rows of a part as rows of the whole; `come` says it of added rows."""
+        """Rows of a part as rows of the whole; `come`: added rows."""
         moved = node + start
         if come is not None and len(come):
             new = node >= size
@@ -161,7 +161,7 @@ class Concat(Op):
 
 
 def rows_at_pairs(value: Value, changed: ChangedRows, edit: Tensor, row: Tensor) -> Tensor:
-    """A value's rows at some pairs: the changed ones where they have changed."""
+    """A value's rows at some pairs (edit, row), changed or original."""
     size = value.space.size
     rows = value.at(row if not size else row.clamp(max=size - 1))
     if len(changed):
@@ -174,7 +174,7 @@ def rows_at_pairs(value: Value, changed: ChangedRows, edit: Tensor, row: Tensor)
 
 
 def really_changed(value: Value, changed: ChangedRows) -> ChangedRows:
-    """Without what came out as it was: a maximum that is still there changes nothing."""
+    """Drop changed rows that equal the original ones, such as a maximum that remains."""
     base = value.at(changed.node)
     same = (changed.rows == base) | ((changed.rows != changed.rows) & (base != base))
     keep = ~(same.flatten(1).all(dim=1) if same.dim() > 1 else same)

@@ -1,10 +1,10 @@
-"""Rows that all change, but by a few numbers: what an edit does behind a statistic of the whole graph.
+"""Low-rank updates: all rows change, but along a few directions.
 
-Where weights follow from means over all nodes (`blend`), an edit moves every row, and all rows move along
-the same few directions: `row = original + Σ_j shift_j direction_j`, with one `shift` per edit. Sums over
-neighbours and linear maps keep that form, with directions that are computed once for all edits; so does a
-ReLU wherever no sign turns. What is not of that form, near the removed node and where a sign turns, is kept
-as rows that lie `apart`.
+If weights depend on means over all nodes (`blend`), an edit changes every row along the same few directions:
+`row = original + Σ_j shift_j direction_j`, with one `shift` per edit. Sums over neighbours and linear maps
+preserve this form, with directions that are computed once for all edits; so does a ReLU where no entry
+changes its sign. Rows that do not have this form, near the removed node or where a sign changes, are stored
+separately, as the rows `apart`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _MAKING = threading.RLock()
 
 
 class LowRankOp(ABC):
-    """The directions along which an operation's output moves, and how to get there.
+    """The directions of an operation's low-rank update, and how to compute it.
 
     Args:
         op: The op.
-        inputs: How its inputs move.
-        count: Along how many directions the output does.
+        inputs: The low-rank forms of its inputs.
+        count: Number of directions of the output.
     """
 
     def __init__(self, op: Op, inputs: Sequence[LowRankOp | Still], count: int) -> None:
@@ -45,11 +45,11 @@ class LowRankOp(ABC):
 
     @abstractmethod
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
-        """How the output moves for a chunk of edits."""
+        """The low-rank update of the output for a chunk of edits."""
 
     @abstractmethod
     def blocks(self) -> Iterator[Tensor]:
-        """The directions `[some, N, F]`, in order, made again."""
+        """The directions `[some, N, F]` in blocks, computed again each time."""
 
     @cached_property
     def _kept(self) -> list[Tensor]:
@@ -58,30 +58,30 @@ class LowRankOp(ABC):
 
     @property
     def kept(self) -> list[Tensor]:
-        """The directions `[some, N, F]`, in order, made once."""
+        """The directions `[some, N, F]` in blocks, computed once."""
         with _MAKING:
             return self._kept
 
     def can(self, chunk: Chunk) -> bool:
-        """Whether it knows what this chunk does."""
+        """Whether it supports the edits of this chunk."""
         return True
 
-    def at(self, mixture: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
-        """Some rows without what lies apart."""
-        every = len(mixture.shift) * self.value.space.size
-        if "rows" in vars(mixture) or MANY * len(node) > every:
-            return mixture.rows[edit, node]
+    def at(self, update: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
+        """Some rows, without `apart`."""
+        every = len(update.shift) * self.value.space.size
+        if "rows" in vars(update) or MANY * len(node) > every:
+            return update.rows[edit, node]
         rows, start = self.value.at(node).clone(), 0
         for block in self.kept:
             for direction in block:
-                shift = mixture.shift[edit, start].to(rows.dtype).unsqueeze(-1)
+                shift = update.shift[edit, start].to(rows.dtype).unsqueeze(-1)
                 rows.addcmul_(direction[node], shift)
                 start += 1
         return rows
 
 
 class Still:
-    """A value that does not move as a whole: rows that change lie apart."""
+    """A value without directions: all changed rows are `apart`."""
 
     count = 0
 
@@ -94,20 +94,20 @@ class Still:
 
     kept: Sequence[Tensor] = ()
 
-    def at(self, mixture: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
+    def at(self, update: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
         """Original rows."""
         return self.value.at(node)
 
 
 @dataclass(frozen=True, eq=False)
 class LowRankRows:
-    """A value that moves as a whole, for a chunk of edits.
+    """The low-rank update of a value, for a chunk of edits.
 
     Attributes:
         mixer: Its directions.
-        shift: How far along each `[c, J]`, float64.
-        apart: By how much rows differ from that, in pairs (edit, node).
-        of: What it was made of.
+        shift: The shift along each direction `[c, J]`, float64.
+        apart: Differences of rows from the low-rank form, by pairs (edit, node).
+        of: The updates from which it was computed.
     """
 
     mixer: LowRankOp | Still
@@ -117,7 +117,7 @@ class LowRankRows:
 
     @staticmethod
     def of_changed(mixer: LowRankOp | Still, changed: ChangedRows) -> LowRankRows:
-        """Rows that changed, as rows apart from a value that stays."""
+        """Changed rows, as rows `apart` from the original value."""
         like = mixer.value.base_rows()
         rows = changed.rows - like[changed.node] if len(changed) else like[:0]
         shift = torch.zeros(len(changed.ptr) - 1, mixer.count, dtype=torch.double)
@@ -126,12 +126,12 @@ class LowRankRows:
         )
 
     def at(self, edit: Tensor, node: Tensor) -> Tensor:
-        """Some rows without what lies apart `[M, F]`."""
+        """Some rows, without `apart` `[M, F]`."""
         return self.mixer.at(self, edit, node)
 
     @cached_property
     def rows(self) -> Tensor:
-        """All rows without what lies apart `[c, N, F]`."""
+        """All rows, without `apart` `[c, N, F]`."""
         whole, start = self.mixer.value.base_rows(), 0
         rows = whole.reshape(1, -1).repeat(len(self.shift), 1)
         shift = self.shift.to(whole.dtype)
@@ -141,7 +141,7 @@ class LowRankRows:
         return rows.view(len(self.shift), *whole.shape)
 
     def spread(self, chunk: Chunk) -> ChangedRows:
-        """All rows that are left."""
+        """All remaining rows, as changed rows."""
         edits = chunk.edits
         count, n = len(edits), chunk.num_nodes
         rows = self.rows.flatten(0, 1).index_add(0, keys(self.apart, n), self.apart.rows)

@@ -1,4 +1,4 @@
-"""Steps that reduce rows to those of another space: what nodes make of their edges."""
+"""Operations that reduce rows of one space to those of another, e.g. from edges to their target nodes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Reduction = Literal["sum", "prod", "amax", "amin", "mean", "last"]
 
 
 class Reduce(Op):
-    """`out_k = reduce(start_k, {source_i : index_i = k})`: what nodes make of their edges.
+    """`out_k = reduce(start_k, {source_i : index_i = k})`, e.g. of messages at their targets.
 
-    Sums in single and double precision are corrected by what has changed and what was lost, and summed again
-    where that would lose digits; everything else is reduced again wherever something has changed.
+    Sums in float32 and float64 are corrected for changed and removed rows, and computed again if that would
+    lose digits. Other reductions are computed again wherever a row changes.
 
     Args:
         source: The value that is reduced.
         index: The output row each of its rows goes to.
-        start: What the reduction starts from: a value of the output's space.
-        reduce: What is done; `last` keeps the last row.
-        keep_start: Whether the start counts where something arrives (torch's `include_self`).
+        start: Initial values of the reduction, in the output's space.
+        reduce: The reduction; `last` keeps the last row.
+        keep_start: Whether the start counts if there are other rows (torch's `include_self`).
         output: The value it makes.
     """
 
@@ -58,12 +58,13 @@ class Reduce(Op):
 
     @cached_property
     def _corrects(self) -> bool:
-        """Whether sums are corrected: in half precision, they would be rounded otherwise than new ones."""
+        """Whether sums are corrected; in half precision they are not, as rounding would differ from a new
+        sum."""
         return self.reduce == "sum" and self._source.none.dtype in (torch.float, torch.double)
 
     @cached_property
     def senders(self) -> tuple[Tensor, Tensor]:
-        """What goes to each output row, in its order, in CSR form: `indptr`, `row`."""
+        """The rows that go to each output row, in order, in CSR form: `indptr`, `row`."""
         return self.output.space.sorted_by(self.index)
 
     def set_depth(self) -> None:
@@ -111,7 +112,7 @@ class Reduce(Op):
         return start.scatter_reduce(0, spread, rows, self.reduce, include_self=self.keep_start)
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """New rows wherever something arrives otherwise than before."""
+        """New rows wherever an input row changes."""
         if chunk.num_added(self.output.space):
             return self._beside_added(chunk, *inputs)
         source, start = inputs
@@ -137,7 +138,7 @@ class Reduce(Op):
         return ChangedRows(ptr_of(reached, count), node, rows)
 
     def _beside_added(self, chunk: Chunk, source: ChangedRows, start: ChangedRows) -> ChangedRows:
-        """Rows of the output that come, to which nothing goes, are what they start from."""
+        """Added output rows without input rows are the initial values."""
         count, old = len(chunk.edits), start.node < self.output.space.size
         before = ChangedRows(ptr_of(start.edit[old], count), start.node[old], start.rows[old])
         found = self.changed(replace(chunk, added_rows=None), [source, before])
@@ -164,7 +165,7 @@ class Reduce(Op):
         touched: tuple[Tensor, Tensor],
         start: ChangedRows,
     ) -> Tensor:
-        """The old sums plus what has changed, and again where little is left of what they were."""
+        """Corrected sums; computed again where cancellation would lose digits."""
         keys, row = touched
         at, there = find(distinct, keys)
         slot, row = at[there], row[there]
@@ -192,7 +193,7 @@ class Reduce(Op):
         return rows
 
     def _sizes(self, rows: Tensor) -> Tensor:
-        """How large rows are: by column where there are few, else in all; see `scales`."""
+        """Sizes of rows: by column if there are few columns, else in total; see `scales`."""
         flat = _flat(rows).abs()
         return flat.double() if flat.size(1) <= 4 else (flat @ self._unit.t()).double()
 
@@ -204,7 +205,7 @@ class Reduce(Op):
     def _recomputed(
         self, chunk: Chunk, pairs: PairList, source: ChangedRows, start: ChangedRows
     ) -> Tensor:
-        """Everything that goes to the given rows, reduced from scratch."""
+        """The given output rows, reduced from all of their input rows."""
         indptr, sender = self.senders
         owner, position, _ = expanded(indptr, pairs.node)
         row, edit = sender[position], pairs.edit[owner]
@@ -219,20 +220,20 @@ class Reduce(Op):
         return self.reduced(rows, owner, begin)
 
     def needs(self) -> Sequence[Value]:
-        """What is subtracted or reduced again, and the sums that are corrected."""
+        """Rows that are subtracted or reduced again, and the sums that are corrected."""
         return [*self.inputs, self.output] if self.reduce == "sum" else self.inputs
 
 
 class GroupBy(Reduce):
-    """`out_k = function({source_i : index_i = k})`, done again wherever something has changed.
+    """`out_k = function({source_i : index_i = k})`, computed again wherever a row changes.
 
     Args:
         source: The value that is reduced.
         index: The output row each of its rows goes to.
         function: From rows, their groups and the number of groups to a row for every group.
-        fill: What a group without rows gets.
+        fill: The result of a group without rows.
         shape: The shape of an output row.
-        space: Whose rows the output's are.
+        space: The space of the output.
     """
 
     def __init__(
@@ -252,7 +253,7 @@ class GroupBy(Reduce):
         self.function = function
 
     def move(self) -> None:
-        """See `Op.move`: it does more than that."""
+        """See `Op.move`: None, because the function can be anything."""
 
 
 def _flat(rows: Tensor) -> Tensor:
@@ -279,7 +280,7 @@ def with_added(
     target: Space,
     rows: tuple[Tensor, Tensor, Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What goes to some pairs by an index (`owner`, `row`, `edit`), with the added rows."""
+    """The rows that an index assigns to some pairs (`owner`, `row`, `edit`), including added rows."""
     added_rows = chunk.added_rows
     if added_rows is None or not added_rows.count(space):
         return rows
@@ -292,7 +293,7 @@ def with_added(
 
 
 def depth_after(source: Value, start: Value, output: Space) -> int:
-    """How far from a removed node the rows of a reduction change."""
+    """The depth of a reduction's output."""
     if output.global_:
         return EVERYWHERE
     return max(max(source.depth, 0) + 1, start.depth)

@@ -1,7 +1,7 @@
 """Products of rows summed over all rows: `KᵀV`, the part of linear attention where keys meet values.
 
-A sum over nodes is corrected for the rows that changed and for those that are lost, so a removal costs what
-its rows cost. In double precision: a sum over all nodes loses digits that single rows would show.
+A sum over nodes is corrected for changed and removed rows, so a removal costs as much as these rows. Sums use
+float64: in float32, a sum over all nodes loses digits that matter in single rows.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class SumOfProducts(Op):
         self.function = function
 
     def set_depth(self) -> None:
-        """It changes with any row."""
+        """It changes if any row changes."""
 
     def compute(self, *inputs: Tensor) -> Tensor:
         """See `Op.compute`."""
         return self.function(*(rows.double() for rows in inputs)).unsqueeze(0)
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """The old sum, without the old products of changed and lost rows, with the new ones."""
+        """The old sum, minus the products of changed and removed rows, plus the new ones."""
         space, count = self.inputs[0].space, len(chunk.edits)
         edit, lost = chunk.lost(space)
         aligned = chunk.align(self.inputs, inputs)
@@ -72,5 +72,5 @@ class SumOfProducts(Op):
         )
 
     def needs(self) -> Sequence[Value]:
-        """What is subtracted, and the sum that is corrected."""
+        """Rows that are subtracted, and the sum that is corrected."""
         return [*self.inputs, self.output]

@@ -1,8 +1,8 @@
-"""An operation that mixes all rows: done on everything that is left, again for every edit.
+"""An operation that mixes all rows: executed on all remaining rows, for every edit.
 
-Statistics over all nodes, a softmax or an order over nodes: an edit changes them everywhere. This op
-gives the operation exactly what it gets on the reduced graph, one edit after the other. It costs as
-much as the operation itself costs in a full pass, and everything behind it changes at every node.
+An edit changes statistics over all nodes, a softmax over nodes or a sort of nodes everywhere. This op passes
+to the operation exactly the rows of the edited graph, one edit after the other. That costs as much as the
+operation in a full pass, and every later row changes too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class WholeGraphOp(Op):
     """`out = function(all rows of every input)`, for every edit by itself.
 
     Args:
-        function: From all rows that are left of every input to all rows of the output.
+        function: From all remaining rows of every input to all rows of the output.
         inputs: Values of any spaces.
         output: A value of a node or edge space, or of the whole graph.
         extremum: Whether it is the largest or smallest of one input, which only few edits change.
@@ -46,7 +46,7 @@ class WholeGraphOp(Op):
         return self.function(*inputs)
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """The operation on the rows that are left, edit by edit."""
+        """Execute the operation on the remaining rows, edit by edit."""
         bases = [value.base_rows() for value in self.inputs]
         space = self.output.space
         ptr, nodes, parts = [0], [], []
@@ -90,7 +90,7 @@ class WholeGraphOp(Op):
         return ChangedRows(torch.tensor(ptr, device=device), torch.cat(nodes), rows)
 
     def _concerned(self, chunk: Chunk, changed: ChangedRows) -> list[bool]:
-        """Which edits may change the extremum: what it was has gone or changed, or is exceeded."""
+        """Which edits may change the extremum: its row is removed or changed, or another row exceeds it."""
         value, sign = self.inputs[0], 1 if self.extremum == "max" else -1
         edit, row = chunk.lost(value.space)
         old = torch.cat([value.at(row), chunk.original(value, changed.node)]) * sign
@@ -116,5 +116,5 @@ class WholeGraphOp(Op):
 
 
 def _any(rows: Tensor) -> Tensor:
-    """Which rows hold anything true, `[M]`."""
+    """Which rows have any true entry `[M]`."""
     return rows if rows.dim() == 1 else rows.flatten(1).any(dim=1)

@@ -1,4 +1,4 @@
-"""Pass: without operations whose results nothing reads."""
+"""Pass: eliminate dead code, which is operations whose results nothing reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nora.engine.ir.op import Op, Value
 
 
 def eliminate_dead(ops: list[Op], output: Value) -> list[Op]:
-    """The operations that the output is made of."""
+    """The operations from which the output is computed."""
     read = {output}
     kept = []
     for op in reversed(ops):

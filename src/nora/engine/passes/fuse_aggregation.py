@@ -1,8 +1,7 @@
-"""A pattern: gather → scale by a number per edge → sum. One op instead of three.
+"""Pass: fuse gather → scale by a number per edge → sum into one op.
 
-What edges read, times a weight that may change too, summed where they lead: this is most of what
-convolutions do. As one op no message is ever stored; compiled, it touches each message that has
-changed once.
+This is most of what convolutions compute, with weights that may change too. The fused op stores no messages,
+and its compiled loop computes each changed message once.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class WeightedSum(Op):
     """`out_k = start_k + Σ_{e → k} weight_e y_{source(e)}`.
 
     Args:
-        gather: What the edges read.
+        gather: The gather of node rows to edges.
         product: Its product with the weights; None without weights.
         scatter: The sum.
     """
@@ -36,7 +35,7 @@ class WeightedSum(Op):
         self.weight: Value | None = weights[0] if weights else None
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
-        """At once where that is plain, else one by one."""
+        """By the fused loop if possible, else one op after the other."""
         y, start = inputs[0], inputs[1]
         weights = inputs[2] if self.weight is not None else None
         if not len(start) and self._plain() and not chunk.num_added(self.gather.output.space):
@@ -50,7 +49,7 @@ class WeightedSum(Op):
         weights: ChangedRows | None,
         start: ChangedRows | None = None,
     ) -> ChangedRows:
-        """What edges read, then its product with the weights, then the sum."""
+        """Gather, then multiply by the weights, then sum."""
         read = self.gather.changed(chunk, [y])
         if self.product is not None:
             sides = {self.gather.output: read, self.weight: weights}
@@ -60,7 +59,7 @@ class WeightedSum(Op):
 
     @cached_property
     def units(self) -> tuple[Tensor, Tensor]:
-        """By what rows are measured, and the size of each row that is read by that."""
+        """The scales of the columns, and the size of each gathered row in them."""
         y = self.inputs[0].base_rows().flatten(1)
         unit = scales(y)
         return unit, y.abs() @ unit.t()
@@ -96,7 +95,7 @@ class WeightedSum(Op):
     def arrays(
         self, chunk: Chunk, y: ChangedRows, weights: ChangedRows | None
     ) -> dict[str, tuple[Tensor, Tensor]]:
-        """What the compiled loops read of a chunk."""
+        """The arrays of a chunk that the compiled loops read."""
         edit, edge = chunk.lost(self.gather.output.space)
         gone_removal, gone = chunk.lost(self.output.space)
         count = len(chunk.edits)
@@ -114,7 +113,7 @@ class WeightedSum(Op):
 
 
 def fuse_aggregation(ops: list[Op], output: Value) -> list[Op]:
-    """The ops with the pattern as one op, wherever nothing else reads what is in between."""
+    """Fuse the pattern into one op, wherever nothing else reads the values in between."""
     readers: dict[Value, int] = {output: 2}
     for op in ops:
         for key in set(op.inputs):

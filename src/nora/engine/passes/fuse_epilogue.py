@@ -1,4 +1,4 @@
-"""Row-wise maps that follow an operation, done to its rows block by block while they are in cache."""
+"""Pass: run the row-wise functions after an operation block by block, while its rows are in cache."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from nora.engine.ir.op import BLOCK_BYTES, Op, RowOp, Then, Value
 class Epilogue:
     """The row-wise ops that alone read what an operation makes.
 
-    Its rows are often the widest of a model, and many: written to memory whole and read again, they cost
-    more than the sums they come from.
+    Its rows are often the widest of a model. Written to memory and read again, they would cost more than the
+    sums they come from.
 
     Attributes:
-        start: What the first op makes.
-        ops: What follows it, in order; each reads one value, `start` or one of these.
-        made: The values among theirs that others read.
+        start: The output of the first op.
+        ops: The ops that follow it, in order; each reads one value, `start` or one of these.
+        made: Their values that other ops read.
     """
 
     start: Value
@@ -42,7 +42,7 @@ class Epilogue:
 
 
 def fuse_epilogue(ops: Sequence[Op], output: Value) -> dict[Op, Epilogue]:
-    """What follows each op that has such maps behind it, by the operation's id."""
+    """The epilogue of each op that has one, by the operation's id."""
     readers: dict[Value, list[Op]] = {}
     for op in ops:
         for value in dict.fromkeys(op.inputs):
@@ -64,7 +64,7 @@ def fuse_epilogue(ops: Sequence[Op], output: Value) -> dict[Op, Epilogue]:
 
 
 def _behind(start: Value, readers: dict[Value, list[Op]], output: Value) -> list[RowOp]:
-    """Row-wise maps of a value that nothing else reads, and those of what they make."""
+    """The row-wise functions of a value that nothing else reads, and those of their results."""
     mine = readers.get(start, [])
     if start is output or not mine or not all(_alone(op, start) for op in mine):
         return []
@@ -73,7 +73,7 @@ def _behind(start: Value, readers: dict[Value, list[Op]], output: Value) -> list
 
 
 def _alone(op: Op, value: Value) -> bool:
-    """Whether an operation maps the rows of one value, and they stay where they are."""
+    """Whether an operation is a row-wise function of one value."""
     return (
         isinstance(op, RowOp)
         and len(op.inputs) == 1
@@ -83,7 +83,7 @@ def _alone(op: Op, value: Value) -> bool:
 
 
 def passed(changed: ChangedRows, then: Then | None) -> list[ChangedRows]:
-    """Changed rows, or what follows makes of them."""
+    """Changed rows, or those of the epilogue's values."""
     if then is None:
         return [changed]
     if not len(changed):
@@ -93,7 +93,7 @@ def passed(changed: ChangedRows, then: Then | None) -> list[ChangedRows]:
 
 
 def through(then: Then, rows: Tensor) -> tuple[Tensor, ...]:
-    """What follows, of all rows, block by block."""
+    """The epilogue's values for all rows, block by block."""
     wide = max(rows[:1].nbytes, 1)
     return join_blocks([then(block) for block in rows.split(max(64, BLOCK_BYTES // wide))])
 

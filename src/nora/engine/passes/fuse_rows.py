@@ -1,4 +1,4 @@
-"""Pass: row-wise operations that can be done as one, where nothing else reads what is in between."""
+"""Pass: fuse successive row-wise operations, if nothing else reads the values in between."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A pattern: node values reduced from edges, gathered by the edges, and reduced again. One op for a softmax.
+"""Pass: fuse the reductions and gathers of an attention softmax into one op.
 
-An attention layer takes the largest score of the edges into a node, subtracts it, sums, divides, weighs and
-sums again. All of this happens among the edges into one node: where one of them changes, all of it is done
-again for that node, at once, and a change has gone one hop and not three.
+An attention layer subtracts the largest score of the edges into a node, exponentiates, sums, divides, and
+sums the weighted messages. All of this happens among the edges into one node. If one of them changes, the
+fused op computes the node again, in one hop instead of three.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _Group:
 
 
 def fuse_softmax(ops: list[Op], output: Value) -> list[Op]:
-    """The ops with the pattern as one op, wherever nothing else reads what is in between."""
+    """Fuse the pattern into one op, wherever nothing else reads the values in between."""
     found: list[_Group] = []
     behind: dict[Value, set[_Group]] = {}  # of each value: the groups it comes after
     inside: dict[Value, _Group] = {}  # of each value: the group that makes it
@@ -196,7 +196,7 @@ def fuse_softmax(ops: list[Op], output: Value) -> list[Op]:
 def _joins(
     group: _Group, op: Op, inside: dict[Value, _Group], behind: dict[Value, set[_Group]]
 ) -> bool:
-    """Whether an operation reads what the group makes, and nothing else that comes after the group."""
+    """Whether an operation reads the output of the group, and nothing else that depends on it."""
     mine = [inside.get(value) is group for value in op.inputs]
     if not group.takes(op):
         return False
@@ -220,7 +220,7 @@ def _alone(members: Sequence[Op], ops: Sequence[Op], output: Value) -> bool:
 def _weights_stay(members: Sequence[Op]) -> bool:
     """Whether weights that change near an edit scale rows that change far from it.
 
-    A sum is then better corrected by the rows that change than done again.
+    Correcting a sum is then cheaper than computing it again.
     """
     product = members[-1].inputs[0].op
     if product is None or product.scales is None:

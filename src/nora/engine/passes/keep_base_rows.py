@@ -6,7 +6,7 @@ from nora.engine.ir.op import Op, Value
 
 
 def keep_base_rows(ops: list[Op], output: Value) -> None:
-    """Compute what the operations will read of original rows; forget the rest."""
+    """Compute the original rows that the operations read, and free the others."""
     output.base_rows()
     needed = dict.fromkeys(value for op in ops for value in op.needs())
     needed[output] = None

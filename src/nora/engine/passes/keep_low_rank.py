@@ -1,4 +1,4 @@
-"""Which ops keep the form of a mixture, and how: ReLU, linear maps, sums over neighbours."""
+"""Pass: which ops preserve a low-rank update, and how: ReLU, linear maps, sums over neighbours."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGE = 2.0**20
 
 
 class Rectified(LowRankOp):
-    """ReLU: it moves as before where no sign turns."""
+    """ReLU, which preserves a low-rank update where no entry changes its sign."""
 
     op: RowOp
 
@@ -40,7 +40,7 @@ class Rectified(LowRankOp):
 
     @cached_property
     def _reach(self) -> Tensor:
-        """How far each entry moves, per unit of shift, `[N, F]`."""
+        """The largest change of each entry per unit of shift `[N, F]`."""
         square = torch.zeros_like(self.op.inputs[0].base_rows())
         for block in self.inputs[0].kept:
             for direction in block:
@@ -49,7 +49,7 @@ class Rectified(LowRankOp):
 
     @cached_property
     def _nearest(self) -> tuple[Tensor, Tensor]:
-        """The least shift that may turn a sign in each row, ascending, and the rows."""
+        """The smallest shift that may change a sign in each row, ascending, and the rows."""
         before = self.op.inputs[0].base_rows().abs() / self._reach  # 0 / 0: it never moves
         before = torch.where(self._reach > 0, before, torch.inf)
         nearest = before.flatten(1).amin(dim=1).double()
@@ -60,23 +60,23 @@ class Rectified(LowRankOp):
         for block in self.inputs[0].blocks():
             yield block * self._positive
 
-    def at(self, mixture: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
+    def at(self, update: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
         """See `LowRankOp.at`."""
-        return mixture.of[0].at(edit, node) * self._positive[node]
+        return update.of[0].at(edit, node) * self._positive[node]
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
-        """Rows in which a sign turns lie apart, and those that did before."""
-        (mixture,) = inputs
-        n, apart = chunk.num_nodes, mixture.apart
-        size = mixture.shift.norm(dim=1) * SURELY
-        parts = [(keys(apart, n), self._those_apart(mixture, size))] if len(apart) else []
-        parts += self._turned(chunk, mixture, size)
+        """Rows in which a sign changes are `apart`, besides those that were before."""
+        (update,) = inputs
+        n, apart = chunk.num_nodes, update.apart
+        size = update.shift.norm(dim=1) * SURELY
+        parts = [(keys(apart, n), self._those_apart(update, size))] if len(apart) else []
+        parts += self._turned(chunk, update, size)
         apart = summed(chunk, parts, self.op.inputs[0].base_rows()[:0])
-        return LowRankRows(self, mixture.shift, apart, tuple(inputs))
+        return LowRankRows(self, update.shift, apart, tuple(inputs))
 
-    def _those_apart(self, mixture: LowRankRows, size: Tensor) -> Tensor:
-        """What lay apart, rectified."""
-        apart = mixture.apart
+    def _those_apart(self, update: LowRankRows, size: Tensor) -> Tensor:
+        """The rows that were `apart`, after the ReLU."""
+        apart = update.apart
         original, positive = self.op.inputs[0].base_rows()[apart.node], self._positive[apart.node]
         new = original + apart.rows
         far = self._reach[apart.node] * size[apart.edit].to(new.dtype).unsqueeze(-1)
@@ -84,14 +84,15 @@ class Rectified(LowRankOp):
         rows = apart.rows * positive
         which = (~sure).nonzero().flatten()
         for some in which.split(PAIRS):
-            moved = mixture.at(apart.edit[some], apart.node[some])
+            moved = update.at(apart.edit[some], apart.node[some])
             rows[some] = (moved + apart.rows[some]).relu() - moved * positive[some]
         return rows
 
     def _turned(
-        self, chunk: Chunk, mixture: LowRankRows, size: Tensor
+        self, chunk: Chunk, update: LowRankRows, size: Tensor
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Rows of others in which a sign turns: pairs, and how far they lie apart."""
+        """Other rows in which a sign changes: pairs (edit, node), and their difference from the low-rank
+        form."""
         n, edits = chunk.num_nodes, chunk.edits
         nearest, order = self._nearest
         counts = torch.searchsorted(nearest, size, right=True)
@@ -100,13 +101,13 @@ class Rectified(LowRankOp):
         start = counts.cumsum(0) - counts
         node = order[torch.arange(len(edit), device=order.device) - start[edit]]
         known = torch.zeros(len(edits) * n, dtype=torch.bool, device=order.device)
-        known[keys(mixture.apart, n)] = True
+        known[keys(update.apart, n)] = True
         known[owner_of(edits.ptr) * n + edits.node] = True
         key = edit * n + node
         key = key[~known[key]]
         for some in key.split(PAIRS):
             node = some % n
-            moved = mixture.at(some // n, node)
+            moved = update.at(some // n, node)
             positive = self._positive[node]
             turned = ((moved > 0) != positive).any(dim=1)
             moved, positive = moved[turned], positive[turned]
@@ -114,7 +115,7 @@ class Rectified(LowRankOp):
 
 
 class Mapped(LowRankOp):
-    """A map that is linear in all its inputs together, but for a constant."""
+    """An affine function of all its inputs together."""
 
     op: RowOp
 
@@ -123,7 +124,7 @@ class Mapped(LowRankOp):
 
     @cached_property
     def _matrices(self) -> list[Tensor]:
-        """What each input is multiplied by `[F_in, F_out]`."""
+        """The matrix of each input `[F_in, F_out]`."""
         none = [value.at(torch.zeros(0, dtype=torch.long)) for value in self.op.inputs]
         found = []
         for at, one in enumerate(none):
@@ -140,20 +141,20 @@ class Mapped(LowRankOp):
             for block in one.blocks():
                 yield block @ matrix
 
-    def at(self, mixture: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
+    def at(self, update: LowRankRows, edit: Tensor, node: Tensor) -> Tensor:
         """See `LowRankOp.at`."""
-        return self.op.function(*(one.at(edit, node) for one in mixture.of))
+        return self.op.function(*(one.at(edit, node) for one in update.of))
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
-        """What lies apart is mapped, too."""
-        shift = torch.cat([mixture.shift for mixture in inputs], dim=1)
+        """The rows `apart` are mapped, too."""
+        shift = torch.cat([update.shift for update in inputs], dim=1)
         parts = [
-            (keys(mixture.apart, chunk.num_nodes), mixture.apart.rows @ matrix)
-            for mixture, matrix in zip(inputs, self._matrices, strict=True)
-            if len(mixture.apart)
+            (keys(update.apart, chunk.num_nodes), update.apart.rows @ matrix)
+            for update, matrix in zip(inputs, self._matrices, strict=True)
+            if len(update.apart)
         ]
         if len(parts) == 1:  # the same pairs
-            apart = next(mixture.apart for mixture in inputs if len(mixture.apart))
+            apart = next(update.apart for update in inputs if len(update.apart))
             apart = ChangedRows(apart.ptr, apart.node, parts[0][1])
         else:
             assert self.value.like is not None
@@ -162,7 +163,8 @@ class Mapped(LowRankOp):
 
 
 class Passed(LowRankOp):
-    """Sums and means over neighbours: what lies apart is passed on, and what the removed sent is missing."""
+    """Sums and means over neighbours: messages of the rows `apart` are added, those of removed nodes are
+    missing."""
 
     op: Aggregate
 
@@ -171,13 +173,13 @@ class Passed(LowRankOp):
 
     @cached_property
     def _nothing(self) -> Sums:
-        """The same sums where all send nothing: what lies apart is added to that."""
+        """The same sums of zero messages, to which the rows `apart` are added."""
         zeros = torch.zeros_like(self.value.base_rows())
         size = zeros.new_zeros(len(zeros), 2)
         return Sums(zeros, zeros, torch.ones_like(self.op.unit), size, zeros[:0], zeros)
 
     def can(self, chunk: Chunk) -> bool:
-        """Only removed nodes: edges that are removed or added are not seen to."""
+        """Whether edits only remove nodes; single edges are not supported."""
         return not len(chunk.delta(self.op.edges))
 
     def blocks(self) -> Iterator[Tensor]:
@@ -190,21 +192,21 @@ class Passed(LowRankOp):
 
     def mixed(self, chunk: Chunk, inputs: Sequence[LowRankRows]) -> LowRankRows:
         """See `Passed`."""
-        (mixture,) = inputs
+        (update,) = inputs
         edges, edits, n = self.op.edges, chunk.edits, chunk.num_nodes
         backend, delta, base = chunk.backend, chunk.delta(edges), self._nothing
         missing = self._missing(chunk)
         reach_ptr = ptr_of(missing.pairs // n, len(edits))
-        sources = backend.find_sources(edges, edits, mixture.apart, delta)
+        sources = backend.find_sources(edges, edits, update.apart, delta)
         frontier = backend.expand(edges, edits, sources, (reach_ptr, missing.pairs % n), delta)
         sure = torch.zeros(len(frontier.node), dtype=torch.bool, device=reach_ptr.device)
         none = ChangedRows(torch.zeros_like(reach_ptr), reach_ptr[:0], base.y[:0])
         (rows,) = backend.propagate(
-            edges, sources, frontier, sure, base, mixture.apart, none, delta, None
+            edges, sources, frontier, sure, base, update.apart, none, delta, None
         )
-        made = LowRankRows(self, mixture.shift, ChangedRows(frontier.ptr, frontier.node, rows))
+        made = LowRankRows(self, update.shift, ChangedRows(frontier.ptr, frontier.node, rows))
         # A target that lost a removed source is divided by less.
-        sent = mixture.at(owner_of(edits.ptr), edits.node)[missing.sender]
+        sent = update.at(owner_of(edits.ptr), edits.node)[missing.sender]
         if edges.weight_by_source is not None:
             weight = edges.weight_by_source[missing.edge]
             sent = sent * weight.to(sent.dtype).unsqueeze(-1)
@@ -217,7 +219,7 @@ class Passed(LowRankOp):
         return made
 
     def _missing(self, chunk: Chunk) -> _Missing:
-        """The edges from removed nodes to those who are left."""
+        """The edges from removed nodes to remaining ones."""
         edits, n = chunk.edits, chunk.num_nodes
         target = self.op.edges.by_source[1]
         edit = owner_of(edits.ptr)
@@ -231,8 +233,8 @@ class Passed(LowRankOp):
 
 
 class _Missing(NamedTuple):
-    """Edges that are missing: the place of the removed node each comes from, the edge's place in `by_source`;
-    the pairs (edit, node) they lead to, as `keys`, and the place of each edge's among these."""
+    """Removed edges: the position of each one's removed source node, and of the edge in `by_source`; the
+    pairs (edit, target) as `keys`, and the position of each edge's pair among these."""
 
     sender: Tensor
     edge: Tensor
@@ -241,7 +243,7 @@ class _Missing(NamedTuple):
 
 
 def low_rank(ops: Sequence[Op]) -> dict[Op, LowRankOp]:
-    """How the output of each op moves as a whole, where it does, by the operation's id."""
+    """The low-rank form of the output of each op that has one, by the operation's id."""
     moving: dict[Value, LowRankOp] = {}
     found: dict[Op, LowRankOp] = {}
     taken = 0.0

@@ -1,11 +1,11 @@
-"""A folder of arrays: `.npy` files that are mapped into memory, and a manifest that tells them.
+"""A folder of arrays: `.npy` files that are mapped into memory, and a manifest that lists them.
 
-Nothing in it is executed, and no array holds objects. Every file's size and digest is in the manifest, and
-the manifest's own digest is in it too. A folder is written beside its place and moved there when it is whole.
+Nothing in it is executed, and no array holds objects. The manifest holds the size and digest of every file,
+and its own digest. A folder is written under a temporary name and renamed when it is complete.
 
-Reading everything to see that nothing was changed would take longer than the work itself where arrays are
-large. So files of up to 32 MB are read in full when a folder is opened; of larger ones the size, both ends
-and 256 blocks in between. `check="all"` reads everything.
+To verify large arrays completely would take longer than the work itself. So files of up to 32 MB are read in
+full when a folder is opened; of larger ones the size, both ends and 256 blocks in between. `check="all"`
+reads everything.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Writer:
         self._maps: list[np.memmap] = []
 
     def add(self, tensor: Tensor) -> int:
-        """The number under which a tensor is kept."""
+        """Write a tensor to a file, unless it already is in one; returns its number."""
         tensor = tensor.detach().cpu()
         key = _place(tensor)
         if not tensor.numel() or key not in self._known:
@@ -64,7 +64,7 @@ class Writer:
         return number
 
     def move(self, tensor: Tensor) -> Tensor:
-        """The same tensor, mapped from a file that it was written to. It is kept if it is added as well."""
+        """Write a tensor to a file and return it, memory-mapped. It is saved only if it is added as well."""
         if str(tensor.dtype).removeprefix("torch.") in _BITS or tensor.requires_grad:
             return tensor
         number = self._write(tensor.detach().cpu())
@@ -184,7 +184,7 @@ class Reader:
         return sum(about["bytes"] for about in self.manifest["files"] if about["file"])
 
     def get(self, number: int, private: bool = False) -> Tensor:
-        """A tensor, mapped from its file: what is read of it is read when it is needed.
+        """A tensor, memory-mapped from its file.
 
         Args:
             number: Which.

@@ -1,10 +1,9 @@
-"""The order in which a program is made, so that what belongs to it can be kept and given back.
+"""Number the objects of a program in the order they are made, so that their arrays can be saved and reused.
 
-A program holds functions of the user's model and cannot be written to disk; the arrays in it can. They
-belong to values, spaces, edges and ops, which a builder along the same program makes in the same order
-every time. While a ledger is open, each of them is entered under its number; a second builder with what was
-kept is given the arrays instead of computing them. Nothing is given that the program does not ask for by
-that number, and what is missing is computed.
+A program holds functions of the user's model and cannot be written to disk; its arrays can. They belong to
+values, spaces, edges and ops, and lowering the same model makes these in the same order every time. While a
+ledger is open, each of them gets the next number. A later process that lowers the model again reads the saved
+arrays by these numbers instead of computing them; missing ones are computed.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Ledger:
 
     @property
     def gives(self) -> bool:
-        """Whether it gives what was kept; else it only takes note."""
+        """Whether it restores saved arrays; else it only numbers objects."""
         return self.given is not None
 
     @contextmanager
@@ -90,7 +89,7 @@ def open_ledger() -> Ledger | None:
 
 
 def enter(kind: str, one: Any) -> None:
-    """Enter what has just been made, and give it what was kept of it."""
+    """Number a new object, and restore its saved arrays."""
     ledger = _OPEN.get()
     if ledger is not None:
         name = ledger.name(kind)

@@ -1,8 +1,8 @@
-"""An engine on disk: everything that is computed once, and read again when it is opened.
+"""A saved engine: everything that is computed once, written to disk and read when the engine is opened.
 
-A process that opens it has the model and follows it again, on small graphs; the rows, sums and sorted edges
-are mapped from the folder, shared by all processes on a machine. The program that comes out must be the one
-that was kept, op by op, or it is refused.
+The process that opens it passes the model, which is traced again on small graphs. Rows, sums and sorted edges
+are memory-mapped from the folder, shared by all processes of a machine. The new program must equal the saved
+one, op by op, or the engine is rejected.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OF_ENGINE = ("cost",)
 
 
 def kept_engine(engine: Engine, ledger: Ledger, writer: Writer) -> dict[str, Any]:
-    """Write what an engine holds; what the manifest says of it.
+    """Write an engine's arrays, and return its entry for the manifest.
 
     Args:
         engine: The engine, after a few removals: what is computed at the first one is kept as well.
@@ -95,15 +95,15 @@ def opened_engine(
             program = lower_again(problem, recording, ledger)
         except (OtherTraceError, UnsupportedError) as error:
             raise DamagedError(
-                f"{reader.folder}: the model does something else than was kept ({error})"
+                f"{reader.folder}: the model's operations differ from the saved ones ({error})"
             ) from error
         for value, stored in zip(_values(ledger), kept["stored"], strict=True):
             value.stored = stored
         optimise(program)
         if _outline(program, ledger) != kept["plan"]:
             raise DamagedError(
-                f"{reader.folder}: the ops that the model is made of here are not those that were kept: "
-                "prepare the engine again"
+                f"{reader.folder}: the program compiled from this model differs from the saved one: prepare "
+                "the engine again"
             )
         for at, op in enumerate(program.ops):
             ledger.fill(f"final-{at}", op)
@@ -139,7 +139,7 @@ def _read_values(program: Program) -> set[int]:
 
 
 def _attributes(one: Any, read: set[int]) -> dict[str, Any]:
-    """What is kept of one of them."""
+    """The saved attributes of an object."""
     if isinstance(one, Value):
         found: dict[str, Any] = {} if one.like is None else {"like": one.like}
         if id(one) in read and one.op is not None and one.base is not None and one.stored:
@@ -184,7 +184,7 @@ def _read(value: dict[str, Any], give: Callable[[int], Tensor]) -> Any:
 
 
 def _outline(program: Program, ledger: Ledger) -> list[list[Any]]:
-    """The ops of a program in words: what each is, what it reads and makes, and how large that is."""
+    """An outline of a program: the class, inputs, output and shape of every op."""
     names = {id(one): name for name, one in ledger.entered.items()}
 
     def described(value: Value) -> list[Any]:

@@ -43,9 +43,9 @@ class Items:
     masks: Mapping[str, Tensor] = field(default_factory=dict)
     class_names: tuple[str, ...] | None = None
 
-    def refuse(self, measure: str, wanted: str) -> None:
+    def reject(self, measure: str, wanted: str) -> None:
         """Raise, because the predictions are not what a measure is of."""
-        raise ValueError(f"measure {measure!r} is of {wanted}; the task predicts {self.predicts}")
+        raise ValueError(f"measure {measure!r} is for {wanted}; the task predicts {self.predicts}")
 
     def labelled(self, measure: str, mask: str) -> Tensor:
         """Mask `[count]` of the items whose truth is known, that count, and that `mask` names.
@@ -134,7 +134,7 @@ MEASURES: Registry[Callable[[Items, str], Measure], NoFacts] = Registry(
 def takes_no_argument(name: str, argument: str) -> None:
     """Raise when a measure without an argument has one."""
     if argument:
-        raise ValueError(f"measure {name!r} stands alone, got '{name}:{argument}'")
+        raise ValueError(f"measure {name!r} takes no argument, got '{name}:{argument}'")
 
 
 def in_full(values: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ def accuracy(items: Items, argument: str) -> Measure:
     labels each by itself.
     """
     if items.predicts == "values":
-        items.refuse("accuracy", "classes or labels")
+        items.reject("accuracy", "classes or labels")
     if items.predicts == "classes":
         classes, known = items.class_labels("accuracy", argument)
 

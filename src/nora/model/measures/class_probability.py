@@ -11,7 +11,7 @@ from nora.model.measures import MEASURES, Items, Measure, in_full
 def class_probability(items: Items, argument: str) -> Measure:
     """Probability after less probability before."""
     if items.predicts not in ("classes", "labels"):
-        items.refuse("class", "classes or labels")
+        items.reject("class", "classes or labels")
     if not argument:
         raise ValueError("measure 'class' needs a class: give e.g. 'class:2' or its name")
     column = items.class_id(argument)

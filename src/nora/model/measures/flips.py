@@ -12,7 +12,7 @@ def flips(items: Items, argument: str) -> Measure:
     """1 where another class, other labels or another link is predicted."""
     takes_no_argument("flips", argument)
     if items.predicts == "values":
-        items.refuse("flips", "classes, labels or links")
+        items.reject("flips", "classes, labels or links")
 
     def value(before: Tensor, after: Tensor, _: Tensor) -> Tensor:
         return flipped(items.predicts, before, after).double()

@@ -17,7 +17,7 @@ from nora.model.return_types import (
     by_itself,
     check_range,
     checked_return_type,
-    refuse_unit_interval,
+    reject_unit_interval,
 )
 from nora.model.task import Predicts, Task
 
@@ -157,7 +157,7 @@ class LinkPrediction(Task):
                 f"returned {list(getattr(score, 'shape', []))}"
             )
         if isinstance(self.return_type, DefaultReturnType) and self.decoder is not dot_product:
-            refuse_unit_interval(score, who, "LinkPrediction")
+            reject_unit_interval(score, who, "LinkPrediction")
         check_range(self.from_scores(score), str(self.return_type))
 
     def to(self, device: torch.device) -> LinkPrediction:

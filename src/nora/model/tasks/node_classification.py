@@ -16,8 +16,8 @@ from nora.model.return_types import (
     by_itself,
     check_range,
     checked_return_type,
-    refuse_rows_that_sum_to_one,
-    refuse_unit_interval,
+    reject_rows_that_sum_to_one,
+    reject_unit_interval,
 )
 from nora.model.task import NodeTask, Predicts
 
@@ -62,7 +62,7 @@ class NodeClassification(NodeTask):
 
     @property
     def predicts(self) -> Predicts:
-        """Classes, or labels that are decided each by itself."""
+        """`classes`, or `labels` if each is decided independently."""
         return "labels" if self.mode == "multilabel" else "classes"
 
     @property
@@ -91,9 +91,9 @@ class NodeClassification(NodeTask):
         return self if self.classes is None else replace(self, classes=None)
 
     def largest_change(self, columns: int) -> float:
-        """No removal changes a prediction of so many classes by more than this.
+        """The most by which a removal can change a prediction of this many classes, in L1 norm.
 
-        What sums to one moves by at most 2; what else lies in [0, 1] by 1 in every class.
+        Probabilities that sum to one change by at most 2; others by at most 1 in every class.
         """
         sums_to_one = self.mode != "multilabel" and self.return_type == "raw"
         return min(2.0, columns) if sums_to_one else float(columns)
@@ -110,9 +110,9 @@ class NodeClassification(NodeTask):
         counted = output if rows is None else output[rows]
         if isinstance(self.return_type, DefaultReturnType):
             if _one_number(output) or self.mode == "multilabel":
-                refuse_unit_interval(counted, "the model", "NodeClassification")
+                reject_unit_interval(counted, "the model", "NodeClassification")
             else:
-                refuse_rows_that_sum_to_one(counted)
+                reject_rows_that_sum_to_one(counted)
         check_range(self.probabilities(counted), str(self.return_type))
 
     def check_labels(self, labels: Tensor, output: Tensor) -> None:

@@ -60,7 +60,7 @@ def concentration(influence: np.ndarray) -> Concentration | None:
 
 @dataclass(frozen=True)
 class ScoreAgreement:
-    """How far another score per node agrees with influence.
+    """Agreement of another score per node with influence.
 
     Attributes:
         spearman: Rank correlation; NaN where one is constant.

@@ -14,7 +14,7 @@ BINS = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65
 
 
 def fragile_plot(fragile: Fragile) -> Figure:
-    """Bars: the share of predictions that so many single removals flip; those that none does are plain."""
+    """A bar chart of the number of single removals that flip a prediction; the bar of 0 is plain."""
     counts = fragile.counts[fragile.counted].cpu().numpy()
     shares = [
         float(np.mean((counts >= low) & (counts <= (np.inf if high is None else high))))

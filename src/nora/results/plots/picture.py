@@ -84,5 +84,5 @@ def titled(axes: Axes, text: str) -> None:
 
 
 def remark(axes: Axes, text: str) -> None:
-    """Text instead of a drawing that there is no data for."""
+    """Text in place of a drawing without data."""
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=GREY)

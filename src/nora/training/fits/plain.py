@@ -1,4 +1,4 @@
-"""The plain way: full-batch Adam on the task's own loss, with early stopping."""
+"""The default fit: full-batch Adam on the task's own loss, with early stopping."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ FITS.register("plain", "the task's own loss, as most models are fitted")(fit_to_
 
 
 def _chance(value: float, split: NodeSplit | LinkSplit) -> float:
-    """What does not count as an improvement: a tenth of the deviation that chance gives a share of so many.
+    """The largest change that counts as chance: a tenth of the standard error of a share of this many.
 
-    On a few hundred nodes that is less than one of them; on a hundred thousand, it ends a training that
-    goes on gaining a node or two.
+    On a few hundred nodes that is less than one node. On a hundred thousand, it stops a training that still
+    gains a node or two per epoch.
 
     >>> _chance(-1.0, NodeSplit(*3 * [torch.arange(100)]))
     0.0
@@ -96,7 +96,7 @@ def _chance(value: float, split: NodeSplit | LinkSplit) -> float:
 
 
 def cross_entropy(output: Tensor, labels: Tensor, balanced: bool) -> Tensor:
-    """The mean loss of logits `[n, C]`: over all nodes, or if `balanced` so that classes count the same."""
+    """The mean loss of logits `[n, C]` over all nodes, or, if `balanced`, over classes with equal weights."""
     weights = class_weights(labels, output.size(-1)).to(output) if balanced else None
     return F.cross_entropy(output, labels, weights)
 

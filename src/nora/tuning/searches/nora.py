@@ -50,8 +50,8 @@ class _Labelled:
         nodes = (~labels.isnan()).nonzero().flatten()
         if len(nodes) < 2 or float(labels[nodes].max()) == float(labels[nodes].min()):
             raise ValueError(
-                f"{len(nodes)} labelled nodes of {len(labels[nodes].unique())} different influences "
-                "tell no setting from another; label more nodes"
+                f"{len(nodes)} labelled nodes with {len(labels[nodes].unique())} different influences "
+                "cannot distinguish the settings; label more nodes"
             )
         return _Labelled(nodes, labels[nodes])
 

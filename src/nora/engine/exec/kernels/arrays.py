@@ -1,6 +1,6 @@
-"""What the compiled loops read, by name: `numba` takes named tuples of arrays as they are.
+"""Named tuples of arrays, which `numba` accepts as arguments of the compiled loops.
 
-`Arrays` in `edges.py` is one more.
+`Arrays` in `edges.py` is another one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a backend does for the ops: the modules `compiled` and `vectorised` have these functions."""
+"""The protocol of a backend: the functions that the modules `compiled` and `vectorised` both define."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ class Backend(Protocol):
         start: Tensor,
         bits: int,
     ) -> tuple[Frontier, Tensor, Tensor]:
-        """Some of the reached rows, their chances times `2^bits` `[T]`, and which of all they are (a mask).
+        """A sample of the frontier: inclusion probabilities times `2^bits` `[T]`, and a mask of the sampled
+        rows.
 
-        A row is sampled with a chance in proportion to the change that arrives times its importance. The
+        A row is sampled with a probability in proportion to the bound of its change times its importance. The
         draws of every edit follow from `start`, a number of so many bits.
         """
 
@@ -82,7 +83,7 @@ class Backend(Protocol):
         then: Then | None = None,
         drift: Drift | None = None,
     ) -> tuple[Tensor, ...]:
-        """New outputs of the reached rows `[T, F]`, or what `then` makes of them.
+        """New outputs of the frontier `[T, F]`, or the values of `then` for them.
 
         Sums are corrected by the messages that change. Where that eats up their digits, and where `tied`
         says that edges are removed or added, they are summed over what is left of the neighbours. With a
@@ -125,5 +126,5 @@ class Backend(Protocol):
         `incident` are the pairs at every node in CSR form, `z` the original rows.
         """
 
-    def item_change(self, before: Tensor, item: Tensor, after: Tensor) -> Tensor:
+    def item_changes(self, before: Tensor, item: Tensor, after: Tensor) -> Tensor:
         """L1 change of some items' predictions `[Q]`; see `nora.model.task.item_change`."""

@@ -1,4 +1,4 @@
-"""Which backend answers: the compiled loops where they pay and can be had, else plain torch."""
+"""Choose a backend: the compiled loops if `numba` is there and they are faster, else plain torch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FLOATS = (torch.float32, torch.float64)
 
 
 def pick_backend(name: BackendName, problem: Problem, edits: int) -> Backend:
-    """The compiled loops on the CPU when there is enough to do, else plain torch.
+    """The compiled loops on the CPU if there is enough work, else plain torch.
 
     Raises:
         ImportError: When the compiled loops are asked for by name, and `numba` cannot be imported.
@@ -64,7 +64,7 @@ def pick_backend(name: BackendName, problem: Problem, edits: int) -> Backend:
 
 
 def _why_no_numba() -> str | None:
-    """What its import says, which also fails where NumPy is newer than it knows; None if it is there."""
+    """The error of importing `numba`, which also fails if NumPy is too new; None if it works."""
     if sys.modules.get("numba") is not None:
         return None
     try:
@@ -77,7 +77,7 @@ def _why_no_numba() -> str | None:
 
 @cache
 def _compiled() -> Backend:
-    """The compiled loops, loaded once: asked for before every small question."""
+    """The compiled loops, imported once."""
     with collector_paused():
         from nora.engine.exec.kernels import compiled
 
@@ -86,7 +86,7 @@ def _compiled() -> Backend:
 
 
 def _fill_registries() -> None:
-    """What the first call of a compiled loop would load: here it takes half as long."""
+    """Load what the first call of a compiled loop would load, in half of the time."""
     from numba.core.registry import cpu_target
 
     cpu_target.typing_context.refresh()

@@ -88,7 +88,7 @@ _drop_stale_cache(Path(loops.expand.stats.cache_path))
 
 
 def _scratch(num_nodes: int) -> Scratch:
-    """This thread's slot (int32, −1), loss (float64, 0) and lost (int64, 0) arrays, kept clean."""
+    """This thread's arrays `slot` (int32, −1), `loss` (float64, 0) and `lost` (int64, 0), reset after use."""
     if getattr(_local, "size", -1) < num_nodes:
         _local.size = num_nodes
         _local.arrays = Scratch(
@@ -135,7 +135,7 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
 
 
 def _delta(edges: Edges, delta: EdgeDelta) -> DeltaArrays:
-    """With this thread's marks of edges, kept clean."""
+    """With this thread's marks of edges, reset after use."""
     count = len(edges.by_target[1])
     if getattr(_local, "edges", -1) < count:
         _local.edges = count + count // 8  # more may be added one by one
@@ -261,7 +261,7 @@ def propagate(
         if narrow:
             loops_messages.scatter(csr, changed_sources.source, reached, change, sizes, out, masses)
         else:
-            loops_messages.gather(
+            loops_messages.gather_changes(
                 csr, changed_sources.source, arriving, change, sizes, block, out, masses
             )  # fmt: skip
         unsure = loops_messages.exchange(
@@ -278,7 +278,7 @@ def propagate(
             doubtful,
         )
         if unsure:
-            loops_messages.resum(
+            loops_messages.resum_targets(
                 csr, sources[0].numpy(), changed_sources, reached, doubtful, arrays, y_rows, weight,
                 more, own,
                 _delta(edges, delta), block, out, _scratch(edges.num_nodes).slot,
@@ -297,7 +297,7 @@ def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
 
 
 def _no_slopes(like: np.ndarray) -> SlopeArrays:
-    """Every target is weighed again."""
+    """No slopes: the softmax of every target is computed again."""
     return SlopeArrays(np.iinfo(np.int64).max, np.empty(0, dtype=np.int64), like[:0])
 
 
@@ -379,7 +379,7 @@ def weighted_sum(
 
 
 def _marks(*sizes: int) -> Marks:
-    """This thread's marks of targets, sources and edges (−1) and of lost edges, kept clean."""
+    """This thread's marks of targets, sources and edges (−1) and of removed edges, reset after use."""
     kept = getattr(_local, "marks", None)
     if kept is None or any(len(array) < size for array, size in zip(kept, sizes, strict=False)):
         grown = [max(size, 0 if kept is None else len(kept[at])) for at, size in enumerate(sizes)]
@@ -403,14 +403,14 @@ def pair_dots(
     )  # fmt: skip
     ptr, pair, ends = found
     out = torch.empty(len(pair), dtype=z.dtype)
-    loops_pairs.dots(pair, pairs.numpy(), ends, _flat(z), _flat(changed.rows), out.numpy())
+    loops_pairs.dot_products(pair, pairs.numpy(), ends, _flat(z), _flat(changed.rows), out.numpy())
     return torch.from_numpy(ptr), torch.from_numpy(pair), out
 
 
-def item_change(before: Tensor, item: Tensor, after: Tensor) -> Tensor:
-    """See `Backend.item_change`."""
+def item_changes(before: Tensor, item: Tensor, after: Tensor) -> Tensor:
+    """See `Backend.item_changes`."""
     if before.dim() != 2 or before.dtype not in FLOATS or after.dtype != before.dtype:
-        return vectorised.item_change(before, item, after)
+        return vectorised.item_changes(before, item, after)
     change = torch.empty(len(item), dtype=before.dtype)
     loops_pairs.differences(_flat(before), item.numpy(), after.contiguous().numpy(), change.numpy())
     return change

@@ -1,8 +1,8 @@
 """The compiled loops behind `compiled.py`: plain Python on NumPy arrays, translated by `numba`.
 
-Every function goes through a chunk one edit after the other. What belongs together comes as one named
-tuple (`arrays.py`, `edges.Arrays`); edits, changed and reached rows are as in `changed.py`. Arrays are
-taken out of their tuples before a loop, and rows named by array and place: within a loop both tuples and
+Every function goes through a chunk one edit after the other. Arguments that belong together are one named
+tuple (`arrays.py`, `edges.Arrays`); edits and changed rows are as in `changed_rows.py`. Arrays are unpacked
+from their tuples before a loop, and rows are addressed by array and index: within a loop, both tuples and
 slices cost more than the sum of a narrow row.
 """
 
@@ -60,7 +60,7 @@ def lose(csr, here, delta, c, loss, lost):
 
 
 @jit
-def forget(csr, here, delta, c, loss, lost):
+def reset_marks(csr, here, delta, c, loss, lost):
     """Clean what `lose` has noted."""
     indptr, end, target = csr.indptr, csr.end, csr.target
     for r in here:
@@ -132,7 +132,7 @@ def find_sources(csr, removed, changed, delta, code, scratch):
         for s in range(ptr[c], n):
             slot[source[s]] = -1
         if code == SYM:
-            forget(csr, here, delta, c, loss, lost)
+            reset_marks(csr, here, delta, c, loss, lost)
     return ptr, source[:n].copy(), row[:n].copy(), scale[:n].copy()
 
 
@@ -207,7 +207,7 @@ def expand(csr, removed, sources, also, delta, code, scratch):
         for r in here:
             slot[r] = -1
         if code != NONE:
-            forget(csr, here, delta, c, loss, lost)
+            reset_marks(csr, here, delta, c, loss, lost)
         ptr[c + 1] = n
     return edge_ptr, slots, also_slot, ptr, node[:n].copy(), new_norm_dst[:n].copy()
 
@@ -266,13 +266,13 @@ def by_slot(slots, edge_ptr, count, positions):
 
 @jit
 def correction(count):
-    """What one correction of a sum of so many messages adds to what has moved; see `MOST_MOVED`."""
+    """What one correction of a sum of this many messages adds to its drift; see `MOST_MOVED`."""
     return MOST_MOVED / min(max(count, FEWEST_CORRECTIONS), MOST_CORRECTIONS)
 
 
 @jit
 def places(also, count):
-    """Of every row, which of the others it is one of; −1 for none. Empty where there are no others."""
+    """The position of every row among other rows, −1 if it is none of them. Empty if there are no others."""
     own = np.full(count if len(also) > 0 else 0, -1, dtype=np.int64)
     for m in range(len(also)):
         own[also[m]] = m

@@ -130,7 +130,7 @@ def attend_corrected(k, arriving, sources, base, new, slope, softmax, digits, to
 
 @jit
 def add_alone(here, j, m, weight, base, new, slope, peak, total, before, out):
-    """Add what one source's change alone makes of a softmax-weighted sum, times its weight."""
+    """Add the effect of one source's change alone on a softmax-weighted sum, times its weight."""
     y, alpha_src, new_y, new_alpha_src = base.y, base.alpha_src, new.y, new.alpha_src
     heads = alpha_src.shape[1]
     width = y.shape[1] // heads

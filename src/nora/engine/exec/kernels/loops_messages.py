@@ -75,7 +75,7 @@ def message_changes(sources, norm_src, y, y_rows, weight, unit, change, sizes):
 
 
 @jit
-def gather(csr, source, arriving, change, sizes, rows, out, masses):
+def gather_changes(csr, source, arriving, change, sizes, rows, out, masses):
     """The changes of all messages that arrive at the rows from `rows[0]` up to `rows[1]`, and their sizes.
 
     Row by row, so that each is written once: wide rows are far apart in memory.
@@ -221,7 +221,7 @@ def add_message(sources, s, j, edge_weight, norm_src, y, y_rows, weight, out, to
 
 
 @jit
-def resum(
+def resum_targets(
     csr,
     src_ptr,
     sources,

@@ -49,7 +49,7 @@ def touched_pairs(incident, pairs, removed, changed, seen, slot):
 
 
 @jit_sums
-def dots(pair, pairs, ends, z, rows, out):
+def dot_products(pair, pairs, ends, z, rows, out):
     """Dot product of every pair's two rows."""
     for q in range(len(pair)):
         i, j = ends[0, q], ends[1, q]

@@ -1,4 +1,4 @@
-"""The compiled loops that draw rows: how much may arrive at each, and which are computed."""
+"""The compiled loops of importance sampling: importances of rows, and which rows are computed."""
 
 from __future__ import annotations
 

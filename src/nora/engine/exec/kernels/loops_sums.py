@@ -1,4 +1,4 @@
-"""The compiled loop behind `WeightedSum`: sums whose messages and weights may both have changed."""
+"""The compiled loop behind `WeightedSum`: sums in which both messages and weights may change."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Large pages of memory, where the system has them.
 
-Rows that are read in no order are found quicker there, and new ones are quicker to get. NumPy asks Linux
-for them where an array is large; torch does not.
+Random reads and new allocations are faster there. NumPy asks Linux for large pages if an array is large;
+torch does not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rows that will be read soon, asked for before they are.
+"""Prefetch rows that will be read soon.
 
-Original rows are read in no order, and each once: most of that time is waiting. With a prefetch, the
-processor fetches the next rows while it works on the present ones.
+Original rows are read in random order, each once, so most of that time is waiting for memory. With a
+prefetch, the processor loads the next rows while it works on the current ones.
 """
 
 from __future__ import annotations
@@ -56,5 +56,5 @@ def prefetch_number(array, at):
 
 @jit
 def rows_ahead(array):
-    """How many rows ahead of the one at hand are asked for."""
+    """How many rows ahead of the current one are prefetched."""
     return max(2, AHEAD_BYTES // max(1, array.shape[1] * array.itemsize))

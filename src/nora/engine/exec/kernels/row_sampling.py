@@ -1,4 +1,4 @@
-"""Draws rows in plain torch: how much may arrive at each, and which are computed; see `sampling.py`."""
+"""Importance sampling in plain torch: importances of rows, and which are computed; see `sampling.py`."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def _resum(
     stays &= ~is_removed_edge(delta, edit[owner], position)
     owner, position = owner[stays], position[stays]
     source = sender[position].long()
-    owner, source, come = with_added(delta, edit, node, n, owner, source)
+    owner, source, come = edges_with_added(delta, edit, node, n, owner, source)
     at, there = find_unsorted(key, edit[owner] * n + source)
     before, row = edges.norm_src[source], torch.full_like(source, -1)
     factor = before.clone()
@@ -271,7 +271,7 @@ def is_removed_edge(delta: EdgeDelta, edit: Tensor, place: Tensor) -> Tensor:
     return torch.isin(edit * most + place, gone)
 
 
-def with_added(
+def edges_with_added(
     delta: EdgeDelta, edit: Tensor, node: Tensor, n: int, owner: Tensor, source: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Neighbours `source` of the rows `owner` with added rows appended, and the weights of these.
@@ -332,7 +332,7 @@ def attend(
     stays = ~torch.isin(key, owner_of(edits.ptr) * n + edits.node)
     stays &= ~is_removed_edge(delta, edit[owner], position)
     owner, sender = owner[stays], source[position[stays]].long()
-    owner, sender, _ = with_added(delta, edit, frontier.node, n, owner, sender)
+    owner, sender, _ = edges_with_added(delta, edit, frontier.node, n, owner, sender)
     key = edit[owner] * n + sender
     here = edit * n + frontier.node
     once = slice(None) if changed.weight is None else changed.weight == 1
@@ -431,6 +431,6 @@ def pick(node: Tensor, row: Tensor, base: Tensor, rows: Tensor) -> Tensor:
     return out
 
 
-def item_change(before: Tensor, item: Tensor, after: Tensor) -> Tensor:
-    """See `Backend.item_change`."""
+def item_changes(before: Tensor, item: Tensor, after: Tensor) -> Tensor:
+    """See `Backend.item_changes`."""
     return task.item_change(before[item], after)

@@ -1,7 +1,7 @@
 """`DrGATConv`: attention between `D^(−1/2)` and `D^(+1/2)`, with the degrees as a value of their own.
 
-A removal changes the degrees of the nodes it sent to, so they send and receive on another scale. The
-degrees are a sum over in-edges like any other; attention and the rest follow from their changed rows.
+A removal changes the degrees of the targets of the removed node, and so the factors of their messages. The
+degrees are a sum over in-edges like any other, so their changed rows go through the program as usual.
 """
 
 from __future__ import annotations

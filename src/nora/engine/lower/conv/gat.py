@@ -23,20 +23,20 @@ def gat(
     size: Any = None,
     return_attention_weights: Any = None,
 ) -> Value | None:
-    """Linear maps and both score parts are kept; only reached neighbourhoods are summed again."""
+    """Linear layers and both parts of the scores, then attention, which recomputes only the frontier."""
     ends = both_ends(x)
     plain = edge_attr is None or conv.lin_edge is None
     if ends is None or not plain or size is not None or return_attention_weights:
         return None
     sent, own = ends
-    near_map, far_map = (conv.lin_src, conv.lin_dst) if conv.lin is None else (conv.lin, conv.lin)
+    map_src, map_dst = (conv.lin_src, conv.lin_dst) if conv.lin is None else (conv.lin, conv.lin)
     heads, width = conv.heads, conv.out_channels
     loops = 1.0 if conv.add_self_loops else None
     edges = builder.edges(edge_index, self_loops=loops, own_loops=loops is None)
-    y = builder.rows(lambda rows: rows.view(-1, heads, width), builder.rows(near_map, sent))
+    y = builder.rows(lambda rows: rows.view(-1, heads, width), builder.rows(map_src, sent))
     y_dst = y
-    if sent is not own or near_map is not far_map:
-        y_dst = builder.rows(lambda rows: rows.view(-1, heads, width), builder.rows(far_map, own))
+    if sent is not own or map_src is not map_dst:
+        y_dst = builder.rows(lambda rows: rows.view(-1, heads, width), builder.rows(map_dst, own))
     alpha_src = builder.rows(lambda rows: (rows * conv.att_src).sum(dim=-1), y)
     alpha_dst = builder.rows(lambda rows: (rows * conv.att_dst).sum(dim=-1), y_dst)
     out = builder.attend(y, alpha_src, alpha_dst, edges, conv.negative_slope)

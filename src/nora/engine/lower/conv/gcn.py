@@ -21,7 +21,7 @@ def gcn_edges(
     if not getattr(conv, "normalize", True):
         return builder.edges(edge_index, edge_weight)
     if edge_weight is not None and not well_behaved(edge_weight):
-        raise UnsupportedError("weights whose sums cancel are summed again")
+        raise UnsupportedError("weights whose sums cancel need a new sum")
     weight = None
     if loops and conv.add_self_loops:
         weight = 2.0 if getattr(conv, "improved", False) else 1.0

@@ -18,7 +18,7 @@ from nora.models.rgcn import TypedConv
 
 
 def _messages(builder: Builder, conv: Any, sent: Value) -> Callable[[int], Value]:
-    """What nodes send by each relation, however its map is stored."""
+    """The messages of each relation, however its weight matrix is stored."""
     if conv.num_bases is not None:
         # What relations share is mapped once, and mixed for each.
         shared = builder.rows(partial(_of_each_base, conv.weight), sent)
@@ -40,7 +40,7 @@ def _mixed(mix: Tensor, rows: Tensor) -> Tensor:
 
 
 def _mapped(weight: Tensor, rows: Tensor) -> Tensor:
-    """`rows` are features, or numbers that are looked up."""
+    """`rows` are features, or node ids that are looked up."""
     return rows @ weight if rows.is_floating_point() else weight[rows]
 
 
@@ -48,7 +48,7 @@ def _mapped(weight: Tensor, rows: Tensor) -> Tensor:
 def rgcn(
     builder: Builder, conv: Any, x: Any, edge_index: Tensor, edge_type: Tensor | None = None
 ) -> Value | None:
-    """Sum and mean commute with the maps."""
+    """One sum per relation; sum and mean commute with the linear maps."""
     ends, kind = both_ends(x), aggregation(conv)
     if ends is None or kind is None:
         return None

@@ -1,4 +1,4 @@
-"""`TIMMEConv`: means over the neighbours of every adjacency, mixed by attention over these."""
+"""`TIMMEConv`: means over the neighbours in every relation, mixed by attention over the relations."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from nora.models.timme import TIMMEConv
 
 @lower(TIMMEConv)
 def timme(builder: Builder, conv: Any, x: Value, edge_indices: Any) -> Value:
-    """Each adjacency's result is kept and corrected; the attention mixes them again."""
+    """One corrected sum per relation, then a mix with weights from their means."""
     edges = list(edge_indices.values() if isinstance(edge_indices, dict) else edge_indices)
     if not all(isinstance(edge_index, Tensor) for edge_index in edges):
-        raise UnsupportedError("it takes edges that were prepared for multiplication")
+        raise UnsupportedError("its edges are already normalised")
     width = conv.out_channels
 
     def sent(number: int) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Refused(Exception):  # noqa: N818 (it is an answer, not an error of ours)
+class Rejected(Exception):  # noqa: N818 (it is an answer, not an error of ours)
     """A rejected request.
 
     Args:

@@ -20,7 +20,7 @@ from nora.model.tasks.link_prediction import LinkPrediction
 COUNTED_WALKS = 2e7
 
 
-def within_reach(problem: Problem, engine: Engine | None, ends: Tensor) -> Tensor:
+def frontier_nodes(problem: Problem, engine: Engine | None, ends: Tensor) -> Tensor:
     """The nodes whose removal alone can change the output at `ends`; all where the frontier is unknown."""
     if engine is None or not engine.program.is_local:
         return torch.arange(problem.num_nodes)
@@ -45,7 +45,7 @@ def _weights(problem: Problem, largest: float | None) -> Tensor:
     return most if counted is None else most * counted.cpu()
 
 
-def reach_bound(problem: Problem, engine: Engine | None, largest: float | None = None) -> Tensor:
+def frontier_bound(problem: Problem, engine: Engine | None, largest: float | None = None) -> Tensor:
     """No node's influence exceeds this, `[N]`: the sum over its frontier of each prediction's largest change.
 
     Small graphs: the nodes of the frontier, each once. Large ones: walks, which count nodes that are
