@@ -112,9 +112,8 @@ class Engine:
         """
         with torch.no_grad():
             program = compile_model(problem, ledger, first)
-            if (
-                ledger is None and removals >= problem.num_nodes / MANY
-            ):  # else rows may lie in files
+            # With a ledger, rows may lie in files.
+            if ledger is None and removals >= problem.num_nodes / MANY:
                 program.into_large_pages()
             before = problem.predict()
         return Engine(problem, program, before, backend)
