@@ -27,7 +27,7 @@ from nora.engine.program import Program
 from nora.engine.rounding import same
 from nora.engine.store.ledger import Ledger, moved
 from nora.engine.trace.align import AlignedProgram, CoincidenceError, align
-from nora.engine.trace.model import TraceInput, trace_on
+from nora.engine.trace.model import TracedCall, TraceInput, trace_on
 from nora.engine.trace.pass_inputs import decodes
 from nora.engine.trace.samples import sample_graphs, without_one
 from nora.engine.trace.sizes import RecordedSizes, sizes_of, with_sizes
@@ -97,12 +97,26 @@ def describe_model(problem: Problem, notes: Notes) -> None:
         notes.all_rows = {value: line for value, line in notes.all_rows.items() if value in alive}
 
 
-def compile_model(problem: Problem, ledger: Ledger | None = None) -> Program:
+def traced_call(problem: Problem) -> TracedCall | None:
+    """How to call the model in the first pass, so that compiling it needs no other pass over `G`.
+
+    None on small graphs, where a second pass shows that the model is deterministic, and where the scores of
+    pairs are traced, too.
+    """
+    if not problem.is_large or decodes(problem):
+        return None
+    return TracedCall(problem, watched_modules(problem.model, rules=True))
+
+
+def compile_model(
+    problem: Problem, ledger: Ledger | None = None, first: Trace | None = None
+) -> Program:
     """The program of the problem's model on its graph; call it in eval mode, without gradients.
 
     Args:
         problem: The question.
         ledger: Takes note of what is made, and of the traces.
+        first: The trace of a pass over `G` that was made before; see `traced_call`.
 
     Raises:
         UnsupportedError: When the model cannot be compiled; the message names where.
@@ -113,7 +127,7 @@ def compile_model(problem: Problem, ledger: Ledger | None = None) -> Program:
         more = () if problem.task.relation is None else (problem.task.relation,)
         output = problem.task.decoder(output, problem.task.pairs, *more)
     for rules in (True, False):
-        program = lower_model(problem, rules, ledger)
+        program = lower_model(problem, rules, ledger, first=first)
         try:
             optimise(program)
         except Exception as error:  # an operation that does not run must not end the user's run
@@ -145,7 +159,11 @@ def _warn_of_rules(model: nn.Module) -> None:
 
 
 def lower_model(
-    problem: Problem, rules: bool = True, ledger: Ledger | None = None, notes: Notes | None = None
+    problem: Problem,
+    rules: bool = True,
+    ledger: Ledger | None = None,
+    notes: Notes | None = None,
+    first: Trace | None = None,
 ) -> Program:
     """The program of a model before any pass.
 
@@ -154,19 +172,23 @@ def lower_model(
         rules: Lower convolutions that have a lowering as one.
         ledger: Takes note of what is made, and of the traces.
         notes: Takes note of what becomes of the operations, and of all that cannot be lowered.
+        first: The trace of a pass over `G`, if there is one.
     """
     watched = watched_modules(problem.model, rules and not problem.by_id)
     given: list[TraceInput] = [(problem.data, problem.task, None)]
-    with another_random_state():
-        first, output = trace_on(problem, given[0], watched, part=False)
-    check_same(problem, output)
-    traces = [first]
+    if first is None:
+        with another_random_state():
+            first, output = trace_on(problem, given[0], watched, part=False)
+        check_same(problem, output)
+    traces = [replace(first, calls=[call for call in first.calls if call.name in watched])]
 
     def trace_more(graphs: list[TraceInput]) -> None:
-        traces.extend(trace_on(problem, graph, watched, part=True)[0] for graph in graphs)
+        with another_random_state():
+            traces.extend(trace_on(problem, graph, watched, part=True)[0] for graph in graphs)
 
-    given += without_one(problem)
-    trace_more(given[1:])
+    if not problem.is_large:
+        given += without_one(problem)
+        trace_more(given[1:])
     if len(given) > 1 and not _aligns(traces):
         # Without the hub the model takes another branch; others may leave it on this one.
         del traces[1:]

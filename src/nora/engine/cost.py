@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from nora.engine.ir.op import EVERYWHERE
@@ -139,15 +141,20 @@ def bytes_of_removals(program: Program, size: int, pairs: int = 0) -> Tensor:
     n = program.num_nodes
     source, target = program.hops()
     other = source != target
-    source, target = source[other], target[other]
+    if not bool(other.all()):
+        source, target = source[other], target[other]
     near = [op.output.depth for op in program.ops if op.output.depth < EVERYWHERE]
     deepest = max(near, default=0) + 1
-    walks = torch.ones(n, dtype=torch.double, device=source.device)
-    ball = [walks.clone()]
+    ends = source.cpu().numpy(), target.cpu().numpy()
+    steps = sparse.coo_array((np.ones(len(source), dtype=np.float32), ends), shape=(n, n))
+    steps.has_canonical_format = True  # parallel edges need not be merged
+    step = steps.tocsr()
+    walks = np.ones(n)
+    ball = [torch.ones(n, dtype=torch.double)]
     for _ in range(deepest + 1):
-        walks = torch.zeros_like(walks).index_add(0, source, walks[target])
-        ball.append(ball[-1] + walks)
-    bytes_ = torch.zeros_like(walks)
+        walks = step @ walks
+        ball.append(ball[-1] + torch.from_numpy(walks))
+    bytes_ = torch.zeros(n, dtype=torch.double)
     degree = (len(source) + n) / max(n, 1)
     for op in program.ops:
         depth, space = op.output.depth, op.output.space
@@ -163,7 +170,7 @@ def bytes_of_removals(program: Program, size: int, pairs: int = 0) -> Tensor:
         bytes_ += ball[depth + 1].clamp(max=degree * n) * 32
     if pairs:
         density = 2 * pairs / max(n, 1)
-        reached = torch.full_like(walks, float(n))
+        reached = torch.full((n,), float(n), dtype=torch.double)
         if program.output.depth < EVERYWHERE:
             reached = ball[-2].clamp(max=n)
         bytes_ += (reached * density).clamp(max=pairs) * 96

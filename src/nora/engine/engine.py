@@ -27,6 +27,7 @@ from nora.engine.ir.pointers import owner_of
 from nora.engine.program import Program
 from nora.engine.store.ledger import Ledger
 from nora.engine.trace.pass_inputs import decodes
+from nora.engine.trace.trace import Trace
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept
@@ -67,6 +68,10 @@ def output_after(problem: Problem, removals: EditBatch) -> tuple[Tensor, Tensor]
     return item, rows[item] if problem.by_id else rows
 
 
+# Where one removal in so many is asked for, large pages of memory gain more than they cost.
+MANY = 10
+
+
 @dataclass
 class Engine:
     """A program, and everything else that scoring removals needs.
@@ -89,11 +94,26 @@ class Engine:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @staticmethod
-    def prepare(problem: Problem, backend: Backend, ledger: Ledger | None = None) -> Engine:
-        """Trace the model and compute what all removals share; a ledger numbers its arrays."""
+    def prepare(
+        problem: Problem,
+        backend: Backend,
+        ledger: Ledger | None = None,
+        first: Trace | None = None,
+        removals: int = 1,
+    ) -> Engine:
+        """Trace the model and compute what all removals share.
+
+        Args:
+            problem: The question.
+            backend: The compiled or the vectorised functions.
+            ledger: Takes note of what is made.
+            first: The trace of a pass over `G`, if there is one.
+            removals: How many will be asked for.
+        """
         with torch.no_grad():
-            program = compile_model(problem, ledger)
-            if ledger is None:  # else rows may lie in files
+            program = compile_model(problem, ledger, first)
+            # With a ledger, rows may lie in files.
+            if ledger is None and removals >= problem.num_nodes / MANY:
                 program.into_large_pages()
             before = problem.predict()
         return Engine(problem, program, before, backend)

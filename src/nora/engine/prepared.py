@@ -8,6 +8,7 @@ from nora.engine import verify as verification
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import BackendName, pick_backend
 from nora.engine.store.ledger import Ledger
+from nora.engine.trace.trace import Trace
 from nora.engine.unsupported import UnsupportedError
 from nora.engine.verify import is_worth_preparing, removals_to_verify, verify_engine
 from nora.model import Problem
@@ -26,11 +27,13 @@ class Prepared:
     Attributes:
         preparations: How often an engine was made: 0 or 1.
         ledger: Records what an engine is made of, so that it can be saved.
+        first_trace: The trace of the first pass over a large graph, until an engine is made of it.
     """
 
     def __init__(self, engine: Engine | None = None, facts: dict[str, Any] | None = None) -> None:
         self.preparations = 0
         self.ledger: Ledger | None = None
+        self.first_trace: Trace | None = None
         self._engine = engine
         self._refusal: UnsupportedError | None = None
         self._facts: dict[str, Any] = dict(facts or {})
@@ -80,10 +83,14 @@ class Prepared:
         if self._engine is None:
             self.preparations += 1
             try:
-                self._engine = Engine.prepare(problem, functions, self.ledger)
+                self._engine = Engine.prepare(
+                    problem, functions, self.ledger, self.first_trace, removals
+                )
             except UnsupportedError as reason:
                 self._refusal = reason
                 raise
+            finally:
+                self.first_trace = None
         # The same question may come again, in parts: what was computed for it is kept.
         self._engine = self._engine.asked(problem, functions)
         return self._engine
@@ -95,7 +102,7 @@ class Prepared:
 
         Args:
             engine: The engine.
-            count: How many to compare; None for what becomes so many removals.
+            count: How many to compare, by full passes; None for what becomes so many removals.
             seed: Seed of those that are compared.
             removals: How many will be asked for; by default all of the question's.
 
@@ -105,7 +112,7 @@ class Prepared:
         wanted = removals_to_verify(engine.problem, removals) if count is None else count
         if not self._facts or self._facts.get("verified", 0) < wanted:
             try:
-                self._facts = verify_engine(engine, wanted, seed)
+                self._facts = verify_engine(engine, wanted, seed, fully=count is not None)
             except UnsupportedError as reason:
                 self._refusal = reason
                 raise

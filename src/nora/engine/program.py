@@ -15,7 +15,7 @@ from nora.engine.exec.executor import Executor
 from nora.engine.exec.kernels import pages
 from nora.engine.guards import Guards
 from nora.engine.ir.changed_rows import ChangedRows
-from nora.engine.ir.op import Chunk, Op, Value
+from nora.engine.ir.op import EVERYWHERE, Chunk, Op, Value
 
 
 @dataclass(eq=False)
@@ -55,16 +55,35 @@ class Program:
                 pages.use_large_pages(rows)
 
     def hops(self) -> tuple[Tensor, Tensor]:
-        """Where a change can arrive in one hop, `[M]` each: nodes it comes from, nodes it reaches."""
+        """Where a change can arrive in one hop, `[M]` each: nodes it comes from, nodes it reaches.
+
+        Parallel edges may be there several times.
+        """
         found: list[tuple[Tensor, Tensor]] = []
         for pair in (pair for op in self.ops for pair in op.hops()):
-            if not any(pair[0] is a and pair[1] is b for a, b in found):  # layers share edges
+            if not any(_same_ends(pair, other) for other in found):  # layers share edges
                 found.append(pair)
         if not found:
             none = torch.zeros(0, dtype=torch.long)
             return none, none
+        if len(found) == 1:
+            return found[0]
         key = torch.cat([a * self.num_nodes + b for a, b in found]).unique()
         return key // self.num_nodes, key % self.num_nodes
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a removal changes only output rows within some hops of it."""
+        return self.output.depth < EVERYWHERE
+
+    def within_reach(self, nodes: Tensor) -> Tensor:
+        """Mask `[N]` of these nodes and those whose removal can change their output rows, if it is local."""
+        source, target = self.hops()
+        reached = torch.zeros(self.num_nodes, dtype=torch.bool, device=source.device)
+        reached[nodes] = True
+        for _ in range(self.output.depth):
+            reached[source[reached[target]]] = True
+        return reached
 
     def run(self, chunk: Chunk, seen: dict[Value, ChangedRows] | None = None) -> ChangedRows:
         """Changed rows of the output for a chunk of edits; of every value in `seen`."""
@@ -87,3 +106,7 @@ class Program:
     def executor(self) -> Executor:
         """The executor of the operations."""
         return Executor.of(self.ops, self.output)
+
+
+def _same_ends(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> bool:
+    return all(x is y or torch.equal(x, y) for x, y in zip(a, b, strict=True))

@@ -317,7 +317,8 @@ def _last_resort(problem: Problem, price: str, fits: float) -> Choice:
 
 def _pass_seconds(problem: Problem) -> float:
     """What a forward pass takes: as checks have seen it where it is long, else tried."""
-    known = min((found.seconds for found in problem.checked_removals.values()), default=0.0)
+    seconds = (found.seconds for found in problem.checked_removals.values())
+    known = min(seconds, default=problem.passes.seconds)
     if known > LONG_SECONDS:
         return known
     start = time.perf_counter()

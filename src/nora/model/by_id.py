@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from nora.model.problem import Problem
 
 
-def by_id(problem: Problem, reading: InputWatcher) -> str:
+def by_id(problem: Problem, reading: InputWatcher, runs_on_part: bool = False) -> str:
     """The reason why the model needs nodes to keep their ids; empty if it does not.
 
     Args:
         problem: The question.
         reading: What a forward pass has read.
+        runs_on_part: Whether the model was seen to run on a graph with fewer nodes.
 
     Raises:
         ValueError: When the model contains edges itself.
@@ -53,7 +54,7 @@ def by_id(problem: Problem, reading: InputWatcher) -> str:
                 raise ValueError(_of_its_own(reading, where))
             if reading.numbers:
                 return f"uses node ids that do not come from the graph's tensors, at {where}"
-    node = _harmless(problem)
+    node = None if runs_on_part else _harmless(problem)
     if node is None:
         return ""
     task, _ = problem.task.survivors(kept(node.to(problem.device), problem.num_nodes))

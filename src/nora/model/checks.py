@@ -11,9 +11,9 @@ from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data
 from torch_geometric.data.storage import N_KEYS
 
-from nora.graph.removal import isolate_nodes
+from nora.graph.removal import isolate_nodes, kept
 from nora.model.by_id import by_id
-from nora.model.foreign import check_structure, clear_caches, clear_misfits, watched
+from nora.model.foreign import ModelCall, check_structure, clear_caches, clear_misfits, watched
 from nora.model.hetero import HeteroForward
 from nora.model.input_watcher import InputWatcher
 from nora.model.misfit import MISFIT, advice, message_of
@@ -26,13 +26,20 @@ if TYPE_CHECKING:
     from nora.model.problem import Problem
 
 
-def check_model(problem: Problem, again: bool = True) -> Problem:
+# Edges, and other nodes, of the part of a large graph on which a model is checked.
+PART = 200
+
+
+def check_model(problem: Problem, again: bool = True, call: ModelCall | None = None) -> Problem:
     """Run the model: it must accept the graph, fit the task, and be deterministic.
+
+    Over a large graph it runs once; what else must be seen is seen on a part of the graph.
 
     Args:
         problem: The question.
         again: Whether to run it a second time here, to see that it is deterministic; a method that runs it
             on `G` once more anyway compares that pass itself (`check_same`).
+        call: `(model, data) -> output` for the first pass, if something else is to be seen of it too.
 
     Returns:
         The problem, with the output it has now been seen to have, and with what removing a node means
@@ -44,7 +51,7 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
             "-1): run it once, and train it, before asking"
         )
     with problem.evaluating(), torch.no_grad():
-        first, reading = _first_output(problem)
+        first, reading = _first_output(problem, call)
         if problem.direct:
             assert isinstance(problem.task, LinkPrediction)
             problem.task.check_pairs(problem.num_nodes)
@@ -55,9 +62,10 @@ def check_model(problem: Problem, again: bool = True) -> Problem:
         problem = replace(problem, original=first)
         reading = clear_caches(problem, first, reading)
         check_structure(problem, reading)
-        if again:
-            check_deterministic(problem)
-        reason = by_id(problem, reading)
+        part = _on_part(problem) if problem.is_large else None
+        if again or part is not None:
+            check_deterministic(part or problem)
+        reason = by_id(problem, reading, runs_on_part=part is not None)
         if reason:
             warn(
                 f"the model {type(problem.model).__name__} {reason}: a removed node keeps its id and "
@@ -109,11 +117,11 @@ def _check_precomputed(problem: Problem, read: set[str]) -> None:
         warn(message, RuntimeWarning)
 
 
-def _first_output(problem: Problem) -> tuple[Tensor, InputWatcher]:
+def _first_output(problem: Problem, call: ModelCall | None) -> tuple[Tensor, InputWatcher]:
     """The output on `G` and what the pass has read, or an error that says how the model is called."""
     try:
         try:
-            first, reading = watched(problem)
+            first, reading = watched(problem, call)
         except MISFIT:
             if not clear_misfits(problem):
                 raise
@@ -155,16 +163,42 @@ def _check_labels(problem: Problem, output: Tensor) -> None:
 
 
 def check_deterministic(problem: Problem) -> None:
-    """Raise when a second pass over the same graph predicts something else."""
+    """Raise when a second pass predicts something else: over the graph, or over a part of a large one."""
+    if problem.is_large:
+        problem = _on_part(problem) or problem
     with another_random_state():
         output = problem.run(problem.asked(problem.data, problem.task))
     check_same(problem, output)
+
+
+def _on_part(problem: Problem) -> Problem | None:
+    """The question on a small part of the graph, with its output; None where the model cannot be run there.
+
+    The part is induced by the ends of some random edges, and random nodes.
+    """
+    random, edges = torch.Generator().manual_seed(0), problem.edge_index
+    some = torch.randint(edges.size(1), (PART,), generator=random).to(edges.device)
+    others = torch.randint(problem.num_nodes, (PART,), generator=random)
+    keep = ~kept(torch.cat([edges[:, some].flatten().cpu(), others]), problem.num_nodes)
+    task, _ = problem.task.survivors(keep.to(problem.device))
+    data = problem.without((~keep).nonzero().flatten())
+    part = replace(problem, data=data, task=task, targets=None, original=None)
+    try:
+        output = part.run(part.asked(data, task))
+    except Exception:  # whatever the model does on a part of a graph
+        return None
+    if not isinstance(output, Tensor) or part.wrong_rows(output, task, part.num_nodes):
+        return None
+    part = replace(part, original=output)
+    return part if len(part.predict()) else None
 
 
 def check_same(problem: Problem, output: Tensor) -> None:
     """Raise when the output of another pass over the same graph predicts something else."""
     again, before = problem.predicted(output, problem.task), problem.predict()
     difference = (before.float() - again.float()).abs()
+    # On a part of a graph, nodes without edges may be NaN, or infinite.
+    difference[(before == again) | (before.isnan() & again.isnan())] = 0
     # Scatter on several threads may add in another order: allow rounding, nothing more.
     allowed = max(1e-4, 4 * torch.finfo(before.dtype).eps) * problem.task.scale(before)
     if difference.numel() and not float(difference.max()) <= allowed:

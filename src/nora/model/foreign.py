@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,31 +26,47 @@ from nora.model.preserve import clear
 if TYPE_CHECKING:
     from nora.model.problem import Problem
 
+# `(model, data) -> output`.
+ModelCall = Callable[[nn.Module, Any], Any]
 # A matrix of more nodes is not looked through; fewer pairs may be edges by chance.
 MOST_DENSE, FEWEST_EDGES = 20_000, 4
 # Which share of a tensor's pairs must be edges of the graph for it to hold them.
 MOST_OF_THEM = 0.9
 
 
-def watched(problem: Problem) -> tuple[Any, InputWatcher]:
-    """The model's output on `G`, and what the pass has read."""
-    made: list[InputWatcher] = []
+def watched(problem: Problem, call: ModelCall | None = None) -> tuple[Any, InputWatcher]:
+    """The model's output on `G`, and what the pass has read.
 
-    def call(model: nn.Module, data: Any) -> Any:
-        made.append(InputWatcher(data, model))
-        with made[0]:
-            found = problem.call(model, data)
-        made[0].finish(found)
-        return found
-
+    Args:
+        problem: The question.
+        call: How to call the model, at first; where that fails, it is called as always.
+    """
     given = problem.asked(problem.data, problem.task)
     plain = with_plain_edges(given)
+    if call is not None:
+        try:
+            return _watched(problem, plain, call)
+        except Exception:  # the same error comes again if it is the model's
+            pass
     try:
-        return problem.passes.run(call, problem.model, plain, *problem.decoders), made[0]
+        return _watched(problem, plain, problem.call)
     except Exception:  # a model may want the methods of an `EdgeIndex`, which cannot be watched
         if plain is given:
             raise
     return problem.run(given), Unwatched(given, problem.model)
+
+
+def _watched(problem: Problem, data: Any, call: ModelCall) -> tuple[Any, InputWatcher]:
+    made: list[InputWatcher] = []
+
+    def watched_call(model: nn.Module, data: Any) -> Any:
+        made.append(InputWatcher(data, model))
+        with made[0]:
+            found = call(model, data)
+        made[0].finish(found)
+        return found
+
+    return problem.passes.run(watched_call, problem.model, data, *problem.decoders), made[0]
 
 
 def clear_misfits(problem: Problem) -> bool:

@@ -16,6 +16,7 @@ Propagated features alone are not recognised, nor are embeddings (node2vec) or o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -137,7 +138,8 @@ class Structure:
         x = value.view(len(value), -1)
         if not self.edges.numel() or not x.numel():
             return None
-        for degree in self.degrees:
+        incoming_too = not torch.equal(*self.degrees)
+        for degree in self.degrees[: 1 + incoming_too]:
             if _has_function(x, degree):
                 return "has a column that follows from the degrees", "a function that computes it"
             values, counts = degree.unique(return_counts=True)
@@ -146,16 +148,16 @@ class Structure:
                 _has_column(x, degree == one) for one in frequent
             ):
                 return "has one-hot degrees among its columns", "T.OneHotDegree(max_degree)"
-        dense = x[:, (x[:LOOKED_AT] != 0).double().mean(dim=0) > 0.5].double()
-        dense = dense[:, ((dense - dense.mean(dim=0)).abs() > 1e-9).any(dim=0)]
-        if not x.is_floating_point() or not dense.numel():
+        dense = (x[:LOOKED_AT] != 0).double().mean(dim=0) > 0.5
+        if not x.is_floating_point() or not bool(dense.any()):
             return None
-        if self._has_return_probability(dense):
+        x = x if bool(dense.all()) else x[:, dense]
+        if self._has_return_probability(x):
             return (
                 "has return probabilities of random walks among its columns",
                 "T.AddRandomWalkPE(k)",
             )
-        if self._has_eigenvector(dense):
+        if self._has_eigenvector(x):
             return (
                 "has a column that solves a linear equation on the graph, as an eigenvector (a positional "
                 "encoding) or PageRank does",
@@ -163,39 +165,58 @@ class Structure:
             )
         return None
 
+    @cached_property
+    def _some(self) -> Tensor:
+        """A few nodes with edges, spread over all `[n]`."""
+        there = self.degrees[1].nonzero().flatten()
+        return there[:: max(1, len(there) // LOOKED_AT)].contiguous()
+
+    def _at(self, nodes: Tensor, end: int) -> Tensor:
+        """The edges with one of these nodes at an end `[2, m]`."""
+        here = torch.zeros(self.num_nodes, dtype=torch.bool)
+        here[nodes] = True
+        return self.edges[:, here[self.edges[end]]]
+
     def _has_return_probability(self, x: Tensor) -> bool:
         """Whether a column holds return probabilities of a random walk of two steps, up to a factor."""
-        n, (source, target) = self.num_nodes, self.edges
+        # A few nodes, with all edges of theirs and of their neighbours, rule out most columns.
+        some = self._some
+        beside = torch.cat([some, self._at(some, 0)[1]]).unique()
+        few = self._return_probability(self._at(beside, 0))[some]
+        if bool((few != few[0]).any()):
+            x = x[:, _proportional(few, x[some])]
+        return bool(x.numel()) and bool(
+            _proportional(self._return_probability(self.edges), x).any()
+        )
+
+    def _return_probability(self, edges: Tensor) -> Tensor:
+        """Return probabilities of a random walk of two steps along edges `[2, m]`, from every node `[N]`."""
+        n, (source, target) = self.num_nodes, edges
         key = (source * n + target).unique()
         source, target = key // n, key % n
         both = torch.isin(target * n + source, key)
         degree = torch.bincount(source, minlength=n).double().clamp(min=1)
         steps = 1 / (degree[source] * degree[target])
-        back = torch.zeros(n, dtype=torch.double).index_add_(0, source[both], steps[both])
-        back, x = back - back.mean(), x - x.mean(dim=0)
-        cosine = (back @ x).abs() / (back.norm() * x.norm(dim=0)).clamp(min=1e-12)
-        return bool((cosine > 1 - 1e-7).any())
+        return torch.zeros(n, dtype=torch.double).index_add_(0, source[both], steps[both])
 
     def _has_eigenvector(self, x: Tensor) -> bool:
         """Whether a column is an eigenvector of the adjacency or a Laplacian, checked in some rows."""
-        degree = self.degrees[1]
-        some = degree.nonzero().flatten()[:: max(1, int((degree > 0).sum()) // LOOKED_AT)]
-        here = torch.zeros(self.num_nodes, dtype=torch.bool)
-        here[some] = True
-        source, target = self.edges[:, here[self.edges[1]]]
+        degree, some = self.degrees[1], self._some
+        source, target = self._at(some, 1)
         if len(some) < FEWEST_FITTING:
             return False
         factor = degree.double().clamp(min=1).rsqrt()
         loops = (degree + 1).double().rsqrt()
+        mine, sent = x[some].double(), x[source].double()
+        place = torch.searchsorted(some, target.contiguous())
 
-        def summed(sent: Tensor) -> Tensor:
-            return torch.zeros_like(x).index_add_(0, target, sent)[some]
+        def summed(rows: Tensor) -> Tensor:
+            return torch.zeros_like(mine).index_add_(0, place, rows)
 
-        plain, d = summed(x[source]), degree[some].double().unsqueeze(1)
-        mine = x[some]
-        sym = summed(x[source] * factor[source].unsqueeze(1)) * factor[some].unsqueeze(1)
-        looped = summed(x[source] * loops[source].unsqueeze(1)) * loops[some].unsqueeze(1)
-        shares = summed(x[source] / degree[source].double().clamp(min=1).unsqueeze(1))
+        plain, d = summed(sent), degree[some].double().unsqueeze(1)
+        sym = summed(sent * factor[source].unsqueeze(1)) * factor[some].unsqueeze(1)
+        looped = summed(sent * loops[source].unsqueeze(1)) * loops[some].unsqueeze(1)
+        shares = summed(sent / degree[source].double().clamp(min=1).unsqueeze(1))
         for product in (plain, plain / d, shares, sym, looped + mine / (d + 1), d * mine - plain):
             # product = value * mine + constant, by least squares in every column.
             one, other = mine - mine.mean(dim=0), product - product.mean(dim=0)
@@ -226,6 +247,16 @@ class Structure:
                     if torch.allclose(h, value, rtol=1e-3, atol=1e-4) and bool((h != before).any()):
                         return hop
         return 0
+
+
+def _proportional(values: Tensor, x: Tensor) -> Tensor:
+    """Which columns are a multiple of these values `[n]`, up to a constant."""
+    values, x = values - values.mean(), x.double()
+    whole = x.norm(dim=0)
+    x = x - x.mean(dim=0)
+    differ = x.norm(dim=0) > 1e-9 * whole
+    cosine = (values @ x).abs() / (values.norm() * x.norm(dim=0)).clamp(min=1e-12)
+    return differ & (cosine > 1 - 1e-7)
 
 
 def _has_function(x: Tensor, group: Tensor) -> bool:

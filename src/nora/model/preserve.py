@@ -6,6 +6,7 @@ import copy
 import operator
 import random
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -192,6 +193,8 @@ class ForwardPasses:
         self._first = True
         self._writes_data = False
         self._copies: dict[int, tuple[Tensor, Tensor]] = {}
+        # What the first pass has taken.
+        self.seconds = 0.0
         # Attributes that earlier passes left on modules, and that every pass starts without.
         self.caches: list[tuple[nn.Module, str]] = []
 
@@ -221,7 +224,9 @@ class ForwardPasses:
         with self.state_kept(model, *others):
             for module, name in self.caches:
                 clear(module, name)
+            start = time.perf_counter()
             output = call(model, given)
+            self.seconds = self.seconds or time.perf_counter() - start
         if versions != [_version(value) for _, _, value in tensors]:
             self._writes_data = True
         self._first = False

@@ -43,6 +43,9 @@ from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction, dot_product
 from nora.model.tasks.node_classification import NodeClassification
 
+# A full pass over a graph of so many edges takes about a second or more.
+LARGE_EDGES = 1_000_000
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -102,6 +105,14 @@ class Problem:
     def edge_index(self) -> Tensor:
         """The edges of `G` of all types, `[2, E]`, between nodes by global ids."""
         return global_edges(self.data, self.node_index)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the model is checked on parts of the graph, in place of further passes over all of it.
+
+        Not where it has weights by node id: it cannot be run on a part.
+        """
+        return self.edge_index.size(1) >= LARGE_EDGES and not self.by_id
 
     @property
     def device(self) -> torch.device:

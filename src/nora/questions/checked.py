@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nora.artefact import Check
+from nora.engine.compile import traced_call
 from nora.engine.prepared import Prepared
 from nora.graph.edge_lookup import EdgeLookup, EdgeType
 from nora.graph.edit_batch import EditBatch
@@ -161,7 +162,10 @@ class Checked:
     def _check(self, problem: Problem, again: bool) -> None:
         """Run the model where it has not been run, and keep what was found out about it."""
         if not self._checked:
-            found = check_model(problem, again)
+            call = traced_call(problem)
+            found = check_model(problem, again, call)
+            if call is not None and not problem.passes.caches:
+                self.prepared.first_trace = call.trace
             self._problem = replace(found, nodes=self._problem.nodes)
             self._checked, self._seen_again = True, again
         elif again and not self._seen_again:

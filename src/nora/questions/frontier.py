@@ -12,7 +12,6 @@ from scipy import sparse
 from torch import Tensor
 
 from nora.engine.engine import Engine
-from nora.engine.ir.op import EVERYWHERE
 from nora.graph.edit_batch import EditBatch
 from nora.model import Problem
 from nora.model.tasks.link_prediction import LinkPrediction
@@ -23,18 +22,10 @@ COUNTED_WALKS = 2e7
 
 def frontier_nodes(problem: Problem, engine: Engine | None, ends: Tensor) -> Tensor:
     """The nodes whose removal alone can change the output at `ends`; all where the frontier is unknown."""
-    if engine is None or not _is_local(engine):
+    if engine is None or not engine.program.is_local:
         return torch.arange(problem.num_nodes)
-    source, target = engine.program.hops()
-    reached = torch.zeros(problem.num_nodes, dtype=torch.bool, device=source.device)
-    reached[ends] = True
-    for _ in range(engine.program.output.depth):
-        reached[source[reached[target]]] = True
+    reached = engine.program.within_reach(ends)
     return (reached.cpu() | _breaks_guards(engine, problem.num_nodes)).nonzero().flatten()
-
-
-def _is_local(engine: Engine) -> bool:
-    return engine.program.output.depth < EVERYWHERE
 
 
 def _breaks_guards(engine: Engine, num_nodes: int) -> Tensor:
@@ -70,7 +61,7 @@ def frontier_bound(problem: Problem, engine: Engine | None, largest: float | Non
     if not np.isfinite(weight).all():
         return torch.full((n,), float("inf"), dtype=torch.double)  # values may move by any amount
     everything = weight.sum() - weight
-    if engine is None or problem.by_id or not _is_local(engine):
+    if engine is None or problem.by_id or not engine.program.is_local:
         return torch.from_numpy(everything)
     source, target = (ends.cpu().numpy() for ends in engine.program.hops())
     step = sparse.csr_array((np.ones(len(source)), (source, target)), shape=(n, n))

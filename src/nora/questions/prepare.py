@@ -176,7 +176,7 @@ def keep(
     with progress_bar("checking the model", None, progress):
         problem = session.problem()
     prepared, ledger = Prepared(), Ledger()
-    prepared.ledger = ledger
+    prepared.ledger, prepared.first_trace = ledger, session.prepared.first_trace
     with problem.evaluating():
         asked = fingerprint(problem, "", {}, key)
         with write_engine_folder(path, replace or path.exists()) as writer:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from nora.engine.ir.pointers import owner_of, ptr_of
@@ -292,12 +293,10 @@ class Edges:
     @cached_property
     def degree(self) -> Tensor:
         """What the normalisation divides by: summed weights (sym) or the edge count, in float64."""
-        if self.normalise == "sym" and self.weight is not None:
-            ones = self.weight.double()
-        else:
-            ones = torch.ones(self.source.numel(), dtype=torch.double, device=self.source.device)
+        if self.normalise != "sym" or self.weight is None:
+            return self.count.double()
         zeros = torch.zeros(self.num_nodes, dtype=torch.double, device=self.source.device)
-        return zeros.index_add(0, self.target, ones)
+        return zeros.index_add(0, self.target, self.weight.double())
 
     @cached_property
     def count(self) -> Tensor:
@@ -399,6 +398,16 @@ def well_behaved(weight: Tensor) -> bool:
 
 def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     """Sort by `row`: `indptr [N+1]`, the columns, and the old position of each."""
-    order = row.argsort(stable=True)
-    indptr = ptr_of(row, num_nodes)
-    return moved_all((indptr, column[order].contiguous(), order))
+    if row.device.type != "cpu":
+        order = row.argsort(stable=True)
+        return ptr_of(row, num_nodes), column[order].contiguous(), order
+    # SciPy counts, which is several times quicker than sorting.
+    place: Any = np.arange(len(row), dtype=np.int32 if len(row) < 2**31 else np.int64)
+    shape = (num_nodes, 1 + int(column.max()) if len(column) else 1)
+    entries = sparse.coo_array((place, (row.numpy(), column.numpy())), shape=shape)
+    entries.has_canonical_format = True  # else equal edges would be merged
+    found = entries.tocsr()
+    indptr, columns, order = (
+        torch.from_numpy(part).long() for part in (found.indptr, found.indices, found.data)
+    )
+    return moved_all((indptr, columns, order))

@@ -183,9 +183,8 @@ class Builder(Bindings):
             if edges.normalise != "none":
                 whole = total * edges.norm_dst.to(total.dtype).unsqueeze(-1)
             if plus is not None:
-                whole = whole + (
-                    plus.base_rows() if isinstance(plus, Value) else plus.reshape(1, -1)
-                )
+                more = plus.base_rows() if isinstance(plus, Value) else plus.reshape(1, -1)
+                whole = whole + more if whole is total else whole.add_(more)
             return total, whole
 
         total, whole = made_once("sum", summed)

@@ -61,9 +61,7 @@ def _traced(
     given = with_own_memory(with_plain_edges(problem.asked(data, task)))
     inputs = tensors_of(given)
     if isinstance(task, LinkPrediction):
-        inputs[PAIRS] = task.pairs
-        if task.relation is not None:
-            inputs[RELATION] = task.relation
+        inputs |= _pairs_of(task)
     made: list[Any] = []
 
     def run() -> Any:
@@ -80,6 +78,40 @@ def _traced(
     if gone is not None and gone not in problem.checked_removals:
         problem.checked_removals[gone] = CheckedRemoval(made[0], time.perf_counter() - start)
     return trace, made[0]
+
+
+class TracedCall:
+    """How to call a model in a pass over `G` that is made anyway, so that it is traced on its way.
+
+    Args:
+        problem: The question.
+        watched: Modules whose calls are noted, by name.
+
+    Attributes:
+        trace: The trace, once the pass is made.
+    """
+
+    def __init__(self, problem: Problem, watched: Mapping[str, nn.Module]) -> None:
+        self.problem, self.watched = problem, watched
+        self.trace: Trace | None = None
+
+    def __call__(self, model: nn.Module, data: Graph) -> Any:
+        """Call the model on a graph and trace it."""
+        inputs, task, made = tensors_of(data), self.problem.task, list[Any]()
+        if isinstance(task, LinkPrediction):
+            inputs |= _pairs_of(task)
+
+        def run() -> Any:
+            made.append(self.problem.call(model, data))
+            return made[0]
+
+        self.trace = record(run, inputs, self.watched)
+        return made[0]
+
+
+def _pairs_of(task: LinkPrediction) -> dict[str, Tensor]:
+    """The inputs that a link task adds."""
+    return {PAIRS: task.pairs} | ({} if task.relation is None else {RELATION: task.relation})
 
 
 def record_on(problem: Problem, data: Graph, task: Task) -> Trace:

@@ -101,10 +101,13 @@ def _of_other_parity(sample: Graph, others: list[Graph]) -> Graph:
     return sample
 
 
-def _edge_kinds(problem: Problem) -> Tensor:
-    """A number for every edge, the same for edges that a model may treat the same `[E]`."""
+def _edge_kinds(problem: Problem) -> Tensor | None:
+    """A number for every edge, the same where a model may treat edges the same `[E]`; None: all are."""
     source, target = problem.edge_index.cpu()
-    kind = (source == target).long()
+    loops = source == target
+    if isinstance(problem.data, Data) and "edge_type" not in problem.data and not loops.any():
+        return None
+    kind = loops.long()
     if isinstance(problem.data, Data):
         given = problem.data.get("edge_type")
         if (
@@ -124,13 +127,15 @@ class _ByKind:
 
     Args:
         edges: `[2, E]`.
-        kinds: The kind of every edge `[E]`.
+        kinds: The kind of every edge `[E]`; None where all are of one.
     """
 
-    def __init__(self, edges: Tensor, kinds: Tensor) -> None:
+    def __init__(self, edges: Tensor, kinds: Tensor | None) -> None:
         self.edges = edges
-        self._order = kinds.argsort(stable=True)
-        self._size = kinds[self._order].unique_consecutive(return_counts=True)[1]
+        self._order = torch.arange(edges.size(1)) if kinds is None else kinds.argsort(stable=True)
+        self._size = torch.tensor([edges.size(1)] if edges.size(1) else [], dtype=torch.long)
+        if kinds is not None:
+            self._size = kinds[self._order].unique_consecutive(return_counts=True)[1]
         self.kinds = len(self._size)
 
     def some(self, most: int, generator: torch.Generator) -> Tensor:
