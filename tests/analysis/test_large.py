@@ -31,21 +31,21 @@ def typed(types: int, width: int = 10, labelled: int = 40_000) -> Dataset:
     ("types", "width", "labelled", "name", "sizes", "reason"),
     [
         (0, 10, 40_000, "gcn", {}, "edges have no types"),
-        (1, 10, 0, "rgcn", {}, "1 type, and it has a map"),
-        (2, 1_000, 30, "rgcn", {}, "2 types, and it has a map"),
-        (16, 10, 40_000, "rgcn", {}, "16 types, and it has a map"),
+        (1, 10, 0, "rgcn", {}, "1 type, and rgcn"),
+        (2, 1_000, 30, "rgcn", {}, "2 types, and rgcn"),
+        (16, 10, 40_000, "rgcn", {}, "16 types, and rgcn"),
         (
             16,
             10,
             300,
             "rgcn",
             {"num_bases": 2},
-            "share 2 maps",
+            "share 2",
         ),
-        (17, 10, 40_000, "rgcn", {"num_bases": 8}, "17 types, which share 8 maps"),
-        (17, 10, 300, "rgcn", {"num_bases": 2}, "17 types, which share 2 maps"),
-        (500, 10, 40_000, "gcn", {}, "does not look at types"),
-        (16, 100_000, 40_000, "rgcn", {"num_bases": 2}, "share 2 maps"),
+        (17, 10, 40_000, "rgcn", {"num_bases": 8}, "17 types, which share 8"),
+        (17, 10, 300, "rgcn", {"num_bases": 2}, "17 types, which share 2"),
+        (500, 10, 40_000, "gcn", {}, "gcn ignores types"),
+        (16, 100_000, 40_000, "rgcn", {"num_bases": 2}, "share 2"),
         (40, 500_000, 40_000, "gcn", {}, "would take 20.5 GB"),
     ],
 )
@@ -83,8 +83,8 @@ def test_a_run_tells_which_model_and_why_and_keeps_what_each_phase_took(tmp_path
         tell=reply.append,
     )
     assert analysis.run.architecture["name"] == "gcn"
-    assert any("model gcn: maps for 100 types" in text for text in reply)
-    assert any("model gcn: maps for 100 types" in text for text in analysis.notes)
+    assert any("model gcn: weight matrices for 100 edge types" in text for text in reply)
+    assert any("model gcn: weight matrices for 100 edge types" in text for text in analysis.notes)
     analysis.save(tmp_path / "out", progress=False)
     about = json.loads((tmp_path / "out" / "run.json").read_text())
     phases = {"reading", "training", "ranking", "effects", "writing tables and graph"}
@@ -94,7 +94,7 @@ def test_a_run_tells_which_model_and_why_and_keeps_what_each_phase_took(tmp_path
 
 
 def test_memory_is_honoured_or_refused() -> None:
-    with pytest.raises(ValueError, match=r"about.*memory='100MB' allows no more"):
+    with pytest.raises(ValueError, match=r"about.*memory='100MB'"):
         nora.analyse(ties(), labels=labels(), memory="100MB", progress=False)
     with pytest.raises(ValueError, match=r"cannot read 'lots'.*amount of memory"):
         nora.analyse(ties(), labels=labels(), memory="lots", progress=False)
