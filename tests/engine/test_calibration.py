@@ -15,17 +15,25 @@ from graphs import barabasi
 from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import FIRST, SEEDS, STRATA, TRIED, Calibration, _strata
 from nora.engine.exec.kernels import compiled
-from nora.engine.exec.tally import EXACTLY, INNER, LAST
 from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 from nora.model.preserve import evaluating
 
 
-def compared(ratio: Tensor, tolerance: float = 0.1) -> Calibration:
-    """Sixty removals whose estimates, one by one seed or several, are so many times their influences."""
+def looseness(count: int = 60, most: float = 10.0) -> Tensor:
+    return most ** torch.linspace(-1, 1, count, dtype=torch.double)
+
+
+def compared(ratio: Tensor, tolerance: float = 0.1, most: float = 10.0) -> Calibration:
+    """Removals of all sizes, the loosest last, whose estimates are so many times their influences.
+
+    By one seed or by several `[seeds, n]`.
+    """
     ratio = ratio.double().view(-1, ratio.size(-1))
     truth = torch.logspace(-2, 2, ratio.size(1), dtype=torch.double)
-    found = torch.stack([truth * ratio, 0 * ratio, torch.full_like(ratio, INNER)], dim=2)
+    truth = truth[torch.randperm(len(truth), generator=torch.Generator().manual_seed(1))]
+    planned = tolerance * truth * looseness(len(truth), most)
+    found = torch.stack([truth * ratio, 0 * ratio, planned.expand_as(ratio)], dim=2)
     return Calibration(torch.arange(len(truth)), truth, found, tolerance, torch.double)
 
 
@@ -38,7 +46,7 @@ def scored(calibration: Calibration, found: Tensor) -> tuple[Tensor, Tensor]:
     return calibration.scored(found, nothing, nothing, 0, None)  # type: ignore[arg-type]
 
 
-def test_a_bias_that_grows_with_size_is_taken_off() -> None:
+def test_a_bias_that_grows_with_looseness_is_taken_off() -> None:
     calibration = compared(torch.linspace(1.0, 1.3, 60))
     found = calibration.found[0]
     scores, _ = scored(calibration, found)
@@ -47,27 +55,50 @@ def test_a_bias_that_grows_with_size_is_taken_off() -> None:
     assert abs(float((scores / calibration.truth - 1).mean())) < 0.01
 
 
-@pytest.mark.parametrize("sampled", [EXACTLY, LAST, INNER])
-def test_a_removal_of_which_all_rows_were_computed_is_exact(sampled: int) -> None:
+@pytest.mark.parametrize("planned", [0.0, 0.2])
+def test_a_removal_of_which_all_rows_were_computed_is_exact(planned: float) -> None:
     calibration = compared(1.3 + 0.01 * noise(60))
-    scores, errors = scored(calibration, torch.tensor([[2.0, 0.1, sampled]]).double())
-    assert (float(scores[0]) == 2.0) == (sampled == EXACTLY)
-    assert (float(errors[0]) == 0) == (sampled == EXACTLY)
+    scores, errors = scored(calibration, torch.tensor([[2.0, 0.1, planned]]).double())
+    assert (float(scores[0]) == 2.0) == (planned == 0)
+    assert (float(errors[0]) == 0) == (planned == 0)
 
 
 def test_nothing_found_of_a_removal_is_not_known_better_than_the_smallest_that_was_compared() -> (
     None
 ):
     calibration = compared(1 + 0.1 * noise(60))
-    _, errors = scored(calibration, torch.tensor([[0.0, 0.0, INNER], [0.01, 0.0, INNER]]).double())
+    _, errors = scored(calibration, torch.tensor([[0.0, 0.0, 1e-3], [0.01, 0.0, 1e-3]]).double())
     assert float(errors[0]) > 0.5 * float(errors[1]) > 0
 
 
-def test_errors_are_those_of_the_nearest_in_size() -> None:
-    ratio = 1 + noise(SEEDS, 60) * torch.linspace(0.02, 0.2, 60)
-    calibration = compared(ratio)
-    _, errors = scored(calibration, torch.tensor([[0.05, 0, INNER], [50.0, 0, INNER]]).double())
-    assert float(errors[1]) / 50 > 3 * float(errors[0]) / 0.05
+def test_errors_grow_with_what_was_left_to_chance_and_as_far_as_the_sample_showed() -> None:
+    alike = compared(1 + 0.1 * noise(SEEDS, 60))
+    growing = compared(1 + noise(SEEDS, 60) * 0.1 * looseness() / looseness().mean())
+    asked = torch.tensor([[1.0, 0, 0.01], [1.0, 0, 1.0]]).double()
+    (_, one), (_, two) = scored(alike, asked), scored(growing, asked)
+    assert float(one[1]) > float(one[0])
+    assert float(two[1]) / float(two[0]) > 1.5 * float(one[1]) / float(one[0])
+
+
+def test_what_is_left_to_chance_counts_in_units_of_its_own() -> None:
+    """Importance may be measured in anything: only its ratios matter."""
+    ratio = 1 + 0.1 * noise(SEEDS, 60)
+    asked = torch.tensor([[1.0, 0.05, 0.2], [3.0, 0.1, 0.1]]).double()
+    one, other = compared(ratio), compared(ratio)
+    other.found[..., 2] *= 1e6
+    for a, b in zip(
+        scored(one, asked), scored(other, asked * torch.tensor([1, 1, 1e6])), strict=True
+    ):
+        torch.testing.assert_close(a, b)
+
+
+def test_one_removal_with_a_tail_widens_all_errors() -> None:
+    """What happens to one of sixty does not show in the twenty that are near."""
+    ratio = 1 + 0.02 * noise(SEEDS, 60)
+    plain = scored(compared(ratio), torch.tensor([[1.0, 0, 0.01]]).double())
+    ratio[:, 40] = 1.5
+    wider = scored(compared(ratio), torch.tensor([[1.0, 0, 0.01]]).double())
+    assert float(wider[1]) > 1.2 * float(plain[1])
 
 
 @pytest.mark.parametrize("tail", ["normal", "heavy", "even"])
@@ -82,10 +113,11 @@ def test_95_percent_are_within_196_standard_errors_and_more_where_tails_are_ligh
     torch.manual_seed(0)
     covered = []
     for _ in range(20):
-        calibration = compared(1 + errors(SEEDS, 60).clamp(min=-0.9))
+        calibration = compared(1 + errors(SEEDS, 60).clamp(min=-0.9), most=2.0)
         truth = calibration.truth.repeat(20)
         others = 1 + errors(len(truth)).clamp(min=-0.9)
-        found = torch.stack([truth * others, 0 * truth, torch.full_like(truth, INNER)], dim=1)
+        planned = calibration.found[0, :, 2].repeat(20)
+        found = torch.stack([truth * others, 0 * truth, planned], dim=1)
         scores, stderr = scored(calibration, found)
         covered.append(float(((scores - truth).abs() <= 1.96 * stderr).double().mean()))
     assert 0.93 < sum(covered) / len(covered) < (1.0 if tail == "even" else 0.97)
@@ -155,7 +187,6 @@ def test_rows_that_meet_others_after_a_draw_are_not_the_last_ones() -> None:
     """GIN adds a node's own row to a drawn sum: as the last draw it lost most of a hub's influence."""
     engine = engine_of(Network("gin"), star_like())
     assert len(engine.importance.rows) == 3
-    assert not engine.importance.last
     removals = EditBatch.remove_nodes(torch.arange(3))
     found = engine.with_tolerance(0.2).influences(removals)
     torch.testing.assert_close(found, engine.influences(removals), rtol=0.2, atol=0)

@@ -1,18 +1,28 @@
 """Estimates with standard errors that were measured, on removals that are done exactly as well.
 
-An estimate is off by the draws of its last op, whose variance σ² it knows itself, and by what went before:
-draws of inner ops, and absolute values of sums that they have moved, which come out too large. How far, on
-this model and graph, is measured on a sample of removals, stratified by their cost, so that hubs are as well
-represented as leaves. Each is done exactly once and estimated `SEEDS` times: an estimate is many times
-cheaper, and each shows an error of its own. A removal's errors are those of the sample's nearest in size:
+An estimate `E(r)` is off for three reasons, each of which has a size that is known without the truth:
 
-    F(r) = estimate(r) / bias(r)
-    stderr(r) = spread(r) · sqrt(σ(r)² + (tolerance · max(estimate(r), smallest of sample))²) / bias(r)
+- draws of the last op, whose variance `σ²` shows in the rows that were drawn;
+- rows that were not drawn, of any op: of these no more is known than what draws were planned with, the
+  variance `V` of the sums of importance, which is a removal's own. It is large where changes cancel, or
+  where a few rows decide;
+- rounding of activations and of absolute values, which come out too large where sums move: `tolerance · E`.
 
-with `bias` the mean ratio of estimate to truth among the `NEAREST` of the sample, and `spread` the root mean
-square of their `n` errors, times `sqrt(n / (n − 2))`: the standard deviation of Student's t, as the scale is
-estimated, too. A removal of which all rows were computed is exact, and so are the `FIRST` ones: those that
-estimates put first are computed, until the first ones all are.
+How far, on this model and graph, is measured on a sample of removals, stratified by their cost, so that hubs
+are as well represented as leaves. Each is done exactly once and estimated `SEEDS` times: an estimate is many
+times cheaper, and each shows an error of its own. With `u` the median of `tolerance · E / √V` in the sample,
+
+    rough(r)² = σ(r)² + (tolerance · max(E(r), smallest of sample))² + u² V(r)
+    looseness(r) = u √V(r) / (tolerance · E(r))
+    F(r) = E(r) / bias(r)
+    stderr(r) = spread(r) · rough(r) / bias(r)
+
+`bias` is the mean ratio of estimate to truth among the `NEAREST` of the sample by looseness: absolute values
+come out too large where bounds are loose. `spread²` is the mean of the squares of `errors / rough` among the
+same, and of as many more that are taken to be as the whole sample is (a moderated variance, Smyth 2004): of
+20 removals the tail is not seen. The sum is divided by two less than there are, the variance of Student's t,
+as the scale is estimated, too. A removal of which all rows were computed is exact, and so are the `FIRST`
+ones: those that estimates put first are computed, until the first ones all are.
 """
 
 from __future__ import annotations
@@ -27,7 +37,6 @@ import torch
 from torch import Tensor
 
 from nora.engine.engine import Engine, summed_in
-from nora.engine.exec.tally import EXACTLY
 from nora.graph.edit_batch import EditBatch
 from nora.results.agreement import pearson, spearman
 from nora.seeds import shuffled
@@ -41,8 +50,11 @@ STRATA = ((0.0, 0.01, 0.15), (0.01, 0.1, 0.25), (0.1, 1.0, 0.6))
 TRIED = 2
 # Estimates of each of the sample.
 SEEDS = 4
-# How many of the sample are near, and how few tell nothing of bias.
-NEAREST, ENOUGH = 20, 5
+# How many of the sample are near, by how many more that are like all of it their spread is moderated, and how
+# few tell nothing of bias.
+NEAREST, MODERATING, ENOUGH = 20, 20, 5
+# Removals of which less is left to chance than this part of the usual are taken to be alike.
+LEAST_LOOSE = 1e-3
 # Ratios beyond these quantiles of the near ones count as they do.
 QUANTILES = (0.1, 0.9)
 # No spread is smaller.
@@ -157,7 +169,7 @@ class Calibration:
         chosen = torch.cat(
             [
                 # Without errors to show, any of them.
-                which[(part[:, 2] == EXACTLY).argsort(stable=True)[:wanted]]
+                which[(part[:, 2] == 0).argsort(stable=True)[:wanted]]
                 for (which, wanted), part in zip(strata, parts, strict=True)
             ]
         )
@@ -175,21 +187,32 @@ class Calibration:
         seen = estimate[(estimate > 0) & estimate.isfinite()]
         return float(seen.min()) if len(seen) else 0.0
 
-    def _rough(self, found: Tensor) -> Tensor:
-        """What errors are in proportion to."""
+    @cached_property
+    def _unit(self) -> float:
+        """By what planned errors are brought to the size of `tolerance · estimate`: the median ratio."""
+        estimate, _, planned = self.found.unbind(-1)
+        ratio = (self.tolerance * estimate / planned)[(planned > 0) & (estimate > 0)]
+        ratio = ratio[ratio.isfinite()]
+        return float(ratio.median()) if len(ratio) else 0.0
+
+    def _rough(self, found: Tensor) -> tuple[Tensor, Tensor]:
+        """What errors are in proportion to, and the logarithm of the looseness."""
         size = self.tolerance * found[..., 0].clamp(min=self._smallest)
-        return (found[..., 1].square() + size.square()).sqrt()
+        planned = self._unit * found[..., 2]
+        rough = (found[..., 1].square() + size.square() + planned.square()).sqrt()
+        return rough, (planned / size).nan_to_num(0).clamp(min=LEAST_LOOSE).log()
 
     @cached_property
     def _near(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Logarithms of sizes, of the bias and of the spread there `[k]`."""
+        """Logarithms of loosenesses, of the bias and of the spread there `[k]`."""
         found, truth = self.found, self.truth.double()
         estimate = found[..., 0].mean(0)
-        seen = (
-            (found[..., 2] != EXACTLY).any(0) & (estimate > 0) & (truth > 0) & estimate.isfinite()
-        )
-        order = estimate[seen].argsort(stable=True)
-        found, truth, estimate = found[:, seen][:, order], truth[seen][order], estimate[seen][order]
+        seen = (found[..., 2] > 0).any(0) & (estimate > 0) & (truth > 0) & estimate.isfinite()
+        found, truth, estimate = found[:, seen], truth[seen], estimate[seen]
+        rough, loose = self._rough(found)
+        loose, order = loose.mean(0).sort(stable=True)
+        found, rough = found[:, order], rough[:, order]
+        truth, estimate = truth[order], estimate[order]
         count = len(truth)
         if count < ENOUGH:
             return np.zeros(1), np.zeros(1), np.zeros(1)
@@ -199,11 +222,10 @@ class Calibration:
         ratio = (estimate / truth).log()
         limits = torch.tensor(QUANTILES, dtype=torch.double)
         bias = torch.stack([ratio[w].clamp(*ratio[w].quantile(limits)).mean() for w in windows])
-        off = (found[..., 0] - truth * bias.exp()).abs() / self._rough(found)
-        square = off.square().mean(0)
-        total = torch.stack([square[w].sum() for w in windows])
-        spread = (total / (near - 2)).sqrt().clamp(min=SMALLEST)
-        return estimate.log().numpy(), bias.numpy(), spread.log().numpy()
+        square = ((found[..., 0] - truth * bias.exp()) / rough).square().mean(0)
+        total = torch.stack([square[w].sum() for w in windows]) + MODERATING * square.mean()
+        spread = (total / (near + MODERATING - 2)).sqrt().clamp(min=SMALLEST)
+        return loose.numpy(), bias.numpy(), spread.log().numpy()
 
     @property
     def factor(self) -> float:
@@ -212,12 +234,12 @@ class Calibration:
 
     def _unbiased(self, found: Tensor) -> tuple[Tensor, Tensor]:
         """Scores without their bias, and their standard errors `[n]` each."""
-        sizes, biases, spreads = self._near
-        size = found[:, 0].clamp(min=self._smallest).log().numpy()
-        drawn = found[:, 2] != EXACTLY
-        bias = torch.from_numpy(np.exp(np.interp(size, sizes, biases)))
-        spread = torch.from_numpy(np.exp(np.interp(size, sizes, spreads)))
-        errors = spread * self._rough(found) / bias
+        known, biases, spreads = self._near
+        rough, loose = self._rough(found)
+        drawn = found[:, 2] > 0
+        bias = torch.from_numpy(np.exp(np.interp(loose.numpy(), known, biases)))
+        spread = torch.from_numpy(np.exp(np.interp(loose.numpy(), known, spreads)))
+        errors = spread * rough / bias
         return found[:, 0] / torch.where(drawn, bias, 1.0), torch.where(drawn, errors, 0.0)
 
     def scored(

@@ -62,11 +62,12 @@ class Backend(Protocol):
         error: float,
         start: Tensor,
         bits: int,
-    ) -> tuple[Frontier, Tensor, Tensor]:
+    ) -> tuple[Frontier, Tensor, Tensor, Tensor]:
         """Some of the reached rows, their chances times `2^bits` `[T]`, and which of all they are (a mask).
 
         A row is sampled with a chance in proportion to the change that arrives times its importance. The
-        draws of every edit follow from `start`, a number of so many bits.
+        draws of every edit follow from `start`, a number of so many bits. The last tensor is the variance
+        that they give each edit's sum of these products `[c]`, float64, which is known before any row is.
         """
 
     def propagate(
