@@ -1,28 +1,31 @@
 """Estimates with standard errors that were measured, on removals that are done exactly as well.
 
-An estimate `E(r)` is off for three reasons, each of which has a size that is known without the truth:
+An estimate `E(r)` is off for three reasons. The size of each is known without the truth, but for a factor:
 
-- draws of the last op, whose variance `σ²` shows in the rows that were drawn;
-- rows that were not drawn, of any op: of these no more is known than what draws were planned with, the
-  variance `V` of the sums of importance, which is a removal's own. It is large where changes cancel, or
-  where a few rows decide;
-- rounding of activations and of absolute values, which come out too large where sums move: `tolerance · E`.
+- the draws of the last op, whose variance `σ²` the drawn rows show;
+- rows of any op that were not drawn, which nothing drawn shows. What is known of them is the variance `V`
+  that the draws were planned with, in units of importance (`sampling.py`). Relative to `E` it is large where
+  importance is far above what changes: where changes cancel, or a few rows decide;
+- activations, and absolute values of sums that draws have moved, which come out too large: `tolerance · E`.
 
 How far, on this model and graph, is measured on a sample of removals, stratified by their cost, so that hubs
 are as well represented as leaves. Each is done exactly once and estimated `SEEDS` times: an estimate is many
-times cheaper, and each shows an error of its own. With `u` the median of `tolerance · E / √V` in the sample,
+times cheaper, and each shows an error of its own. A removal's errors are those of the sample's nearest in
+size:
 
-    rough(r)² = σ(r)² + (tolerance · max(E(r), smallest of sample))² + u² V(r)
-    looseness(r) = u √V(r) / (tolerance · E(r))
     F(r) = E(r) / bias(r)
+    rough(r)² = σ(r)² + (tolerance · max(E(r), smallest of sample))² + unit² · V(r)
     stderr(r) = spread(r) · rough(r) / bias(r)
 
-`bias` is the mean ratio of estimate to truth among the `NEAREST` of the sample by looseness: absolute values
-come out too large where bounds are loose. `spread²` is the mean of the squares of `errors / rough` among the
-same, and of as many more that are taken to be as the whole sample is (a moderated variance, Smyth 2004): of
-20 removals the tail is not seen. The sum is divided by two less than there are, the variance of Student's t,
-as the scale is estimated, too. A removal of which all rows were computed is exact, and so are the `FIRST`
-ones: those that estimates put first are computed, until the first ones all are.
+with `unit` the median of `tolerance · E / √V` in the sample, which brings importance to the size of the
+influence, and `bias` the mean ratio of estimate to truth among the `NEAREST` of the sample. `spread²` is the
+mean square of `errors / rough` among the same and `MODERATING` more, which are taken to be as the whole
+sample is on average: twenty removals seldom contain one of a tail, sixty more often (a moderated variance,
+Smyth 2004). It is multiplied by `n / (n − 2)`, `n` of them being near: the variance of Student's t, as the
+scale is estimated, too.
+
+A removal of which all rows were computed is exact, and so are the `FIRST` ones: those that estimates put
+first are computed, until the first ones all are.
 """
 
 from __future__ import annotations
@@ -50,11 +53,10 @@ STRATA = ((0.0, 0.01, 0.15), (0.01, 0.1, 0.25), (0.1, 1.0, 0.6))
 TRIED = 2
 # Estimates of each of the sample.
 SEEDS = 4
-# How many of the sample are near, by how many more that are like all of it their spread is moderated, and how
-# few tell nothing of bias.
-NEAREST, MODERATING, ENOUGH = 20, 20, 5
-# Removals of which less is left to chance than this part of the usual are taken to be alike.
-LEAST_LOOSE = 1e-3
+# How many of the sample are near, and how few tell nothing of bias.
+NEAREST, ENOUGH = 20, 5
+# As many more that are as far off as all of the sample are on average.
+MODERATING = 10
 # Ratios beyond these quantiles of the near ones count as they do.
 QUANTILES = (0.1, 0.9)
 # No spread is smaller.
@@ -189,30 +191,26 @@ class Calibration:
 
     @cached_property
     def _unit(self) -> float:
-        """By what planned errors are brought to the size of `tolerance · estimate`: the median ratio."""
+        """What brings planned errors to the size of `tolerance · estimate`: the median ratio, else 0."""
         estimate, _, planned = self.found.unbind(-1)
-        ratio = (self.tolerance * estimate / planned)[(planned > 0) & (estimate > 0)]
-        ratio = ratio[ratio.isfinite()]
+        ratio = self.tolerance * estimate[planned > 0] / planned[planned > 0]
+        ratio = ratio[(ratio > 0) & ratio.isfinite()]
         return float(ratio.median()) if len(ratio) else 0.0
 
-    def _rough(self, found: Tensor) -> tuple[Tensor, Tensor]:
-        """What errors are in proportion to, and the logarithm of the looseness."""
-        size = self.tolerance * found[..., 0].clamp(min=self._smallest)
-        planned = self._unit * found[..., 2]
-        rough = (found[..., 1].square() + size.square() + planned.square()).sqrt()
-        return rough, (planned / size).nan_to_num(0).clamp(min=LEAST_LOOSE).log()
+    def _rough(self, found: Tensor) -> Tensor:
+        """What errors are in proportion to."""
+        estimate, drawn, planned = found.unbind(-1)
+        size = self.tolerance * estimate.clamp(min=self._smallest)
+        return (drawn.square() + size.square() + (self._unit * planned).square()).sqrt()
 
     @cached_property
     def _near(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Logarithms of loosenesses, of the bias and of the spread there `[k]`."""
+        """Logarithms of sizes, of the bias and of the spread there `[k]`."""
         found, truth = self.found, self.truth.double()
         estimate = found[..., 0].mean(0)
         seen = (found[..., 2] > 0).any(0) & (estimate > 0) & (truth > 0) & estimate.isfinite()
-        found, truth, estimate = found[:, seen], truth[seen], estimate[seen]
-        rough, loose = self._rough(found)
-        loose, order = loose.mean(0).sort(stable=True)
-        found, rough = found[:, order], rough[:, order]
-        truth, estimate = truth[order], estimate[order]
+        order = estimate[seen].argsort(stable=True)
+        found, truth, estimate = found[:, seen][:, order], truth[seen][order], estimate[seen][order]
         count = len(truth)
         if count < ENOUGH:
             return np.zeros(1), np.zeros(1), np.zeros(1)
@@ -222,10 +220,11 @@ class Calibration:
         ratio = (estimate / truth).log()
         limits = torch.tensor(QUANTILES, dtype=torch.double)
         bias = torch.stack([ratio[w].clamp(*ratio[w].quantile(limits)).mean() for w in windows])
-        square = ((found[..., 0] - truth * bias.exp()) / rough).square().mean(0)
+        off = (found[..., 0] - truth * bias.exp()).abs() / self._rough(found)
+        square = off.square().mean(0)
         total = torch.stack([square[w].sum() for w in windows]) + MODERATING * square.mean()
-        spread = (total / (near + MODERATING - 2)).sqrt().clamp(min=SMALLEST)
-        return loose.numpy(), bias.numpy(), spread.log().numpy()
+        spread = total / (near + MODERATING) * near / (near - 2)
+        return estimate.log().numpy(), bias.numpy(), spread.sqrt().clamp(min=SMALLEST).log().numpy()
 
     @property
     def factor(self) -> float:
@@ -234,12 +233,12 @@ class Calibration:
 
     def _unbiased(self, found: Tensor) -> tuple[Tensor, Tensor]:
         """Scores without their bias, and their standard errors `[n]` each."""
-        known, biases, spreads = self._near
-        rough, loose = self._rough(found)
+        sizes, biases, spreads = self._near
+        size = found[:, 0].clamp(min=self._smallest).log().numpy()
         drawn = found[:, 2] > 0
-        bias = torch.from_numpy(np.exp(np.interp(loose.numpy(), known, biases)))
-        spread = torch.from_numpy(np.exp(np.interp(loose.numpy(), known, spreads)))
-        errors = spread * rough / bias
+        bias = torch.from_numpy(np.exp(np.interp(size, sizes, biases)))
+        spread = torch.from_numpy(np.exp(np.interp(size, sizes, spreads)))
+        errors = spread * self._rough(found) / bias
         return found[:, 0] / torch.where(drawn, bias, 1.0), torch.where(drawn, errors, 0.0)
 
     def scored(
