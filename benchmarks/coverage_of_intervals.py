@@ -309,7 +309,7 @@ def truth_of(name: str, model: torch.nn.Module, data: Data, folder: Path) -> Ten
 
 
 def measured(found: nora.Influence, truth: Tensor) -> dict[str, Any]:
-    """What is said of one setting."""
+    """What is said of one setting; None of what no node was estimated for."""
     assert found.stderr is not None
     scores, error = found.scores.double().numpy(), found.stderr.double().numpy()
     true = truth.numpy()
@@ -325,12 +325,12 @@ def measured(found: nora.Influence, truth: Tensor) -> dict[str, Any]:
     return {
         "nodes": len(true),
         "estimated": int(estimated.sum()),
-        "covered": float(within[estimated].mean()),
+        "covered": float(within[estimated].mean()) if estimated.any() else None,
         "covered_top": float(within[top].mean()),
         "estimated_top": len(drawn_top),
-        "bias": float(scores[estimated].sum() / true[estimated].sum() - 1),
+        "bias": float(scores[estimated].sum() / true[estimated].sum() - 1) if seen.any() else None,
         "bias_top": float(scores[top].sum() / true[top].sum() - 1),
-        "mean_relative_error": float((off[large] / true[large]).mean()),
+        "mean_relative_error": float((off[large] / true[large]).mean()) if seen.any() else None,
         "median_error": float(np.median(np.abs(off[seen]) / true[seen])) if seen.any() else 0.0,
         "median_stderr": float(np.median(error[seen] / true[seen])) if seen.any() else 0.0,
         "spearman": spearman(scores, true),
@@ -343,6 +343,9 @@ def measured(found: nora.Influence, truth: Tensor) -> dict[str, Any]:
 
 def show(name: str, tolerance: float, row: dict[str, Any]) -> None:
     """One line."""
+    if not row["estimated"]:
+        print(f"{name:22} {tolerance:5} all exact  {row['cpu']:.1f} s", flush=True)
+        return
     print(
         f"{name:22} {tolerance:5} covered {row['covered']:.3f} "
         f"top {row['covered_top']:.2f} ({row['estimated_top']:2})  "
