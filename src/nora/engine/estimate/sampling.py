@@ -27,9 +27,9 @@ does not hide all others. And `q_k` is at least what keeps `change_k / q_k` belo
 activations and predictions are not linear in more.
 
 What is left to chance is known before any row is computed: under independent draws, the variance of the sum
-of all `b_k` is `Σ b_k² (1 − q_k) / q_k`. It is added up over the operations of a removal (`Tally.planned`), as
-all `b_k` are in the same unit, and becomes a part of the standard error (`calibration.py`): rows that were
-not drawn show nowhere else.
+of all `b_k` is `Σ b_k² (1 − q_k) / q_k`. All `b_k` are in the same unit, so it is added up over the
+operations (`Tally.planned`). It becomes a part of the standard error (`calibration.py`): rows that were not
+drawn show nowhere else.
 
 Randomness follows from the seed, the removal and the op alone: chunks, threads and shards do not matter.
 """
