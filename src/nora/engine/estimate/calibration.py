@@ -228,7 +228,7 @@ class Calibration:
 
     @property
     def factor(self) -> float:
-        """How much larger than the tolerance says errors are, at the sample's median; 1 where unknown."""
+        """The usual ratio of errors to `rough`: the median of the spreads; 1 where unknown."""
         return float(np.exp(np.median(self._near[2])))
 
     def _unbiased(self, found: Tensor) -> tuple[Tensor, Tensor]:
