@@ -64,7 +64,7 @@ def test_a_row_that_decides_is_computed_for_certain(backend: str) -> None:
         size = torch.where(reach.source == 0, 1e-4, 1.0).double()
         certain = torch.zeros(len(reach.node), dtype=torch.bool)
         arrives = SamplingBounds(None, size, size[:0], 0 * ones, ones, certain, torch.inf, size[:0])
-        found, chance, _ = loops.sample(edges, reach, arrives, 0.3, torch.tensor([start]), BITS)
+        found, chance, *_ = loops.sample(edges, reach, arrives, 0.3, torch.tensor([start]), BITS)
         assert int(chance[found.node == 0]) == 1 << BITS  # all but a fiftieth arrives there
         assert len(found.node) < 20
 
@@ -118,3 +118,44 @@ def test_where_few_rows_are_reached_all_are_computed(backend: str) -> None:
     reached = len(loops.expand(edges, removals, sources, none, ties).node)
     assert drawn(0.9 / reached) == reached
     assert drawn(1.5 / reached) < reached / 4
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_planned_variance_is_that_of_what_is_left_to_chance(backend: str) -> None:
+    """Every row's inclusion probability is how often it is drawn, over all that draws can start with."""
+    source, target = barabasi(300, 3)
+    edges, loops = Edges(source, target, None, 300, "none"), BACKENDS[backend]
+    removals, moved = EditBatch.remove_nodes(torch.tensor([0])), torch.arange(1, 40)
+    changed = ChangedRows(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
+    delta = edges.delta(removals)
+    sources = loops.find_sources(edges, removals, changed, delta)
+    none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
+    ones, starts = torch.ones(300).double(), 400
+
+    def drawn(error: float, start: int) -> tuple[Tensor, Tensor, Tensor]:
+        reach = loops.expand(edges, removals, sources, none, delta)
+        size = torch.linspace(0.1, 3, len(reach.source)).double()
+        arrives = torch.zeros(300).double()
+        for s, amount in enumerate(size):
+            lands = reach.slot[reach.edge_ptr[s] : reach.edge_ptr[s + 1]]
+            arrives.index_add_(
+                0, reach.node[lands[lands >= 0]], amount.expand(int((lands >= 0).sum()))
+            )
+        certain = torch.zeros(len(reach.node), dtype=torch.bool)
+        bounds = SamplingBounds(None, size, size[:0], 0 * ones, ones, certain, torch.inf, size[:0])
+        found, _, _, planned = loops.sample(
+            edges, reach, bounds, error, torch.tensor([start]), BITS
+        )
+        return found.node, planned, arrives
+
+    often, weights = torch.zeros(300).double(), []
+    for start in range(starts):
+        node, planned, arrives = drawn(0.3, start * (1 << BITS) // starts)
+        often[node] += 1 / starts
+        weights.append(planned)
+    some = (often > 0) & (often < 1)
+    expected = (arrives.square() * (1 / often - 1))[some].sum()
+    assert some.sum() > 20
+    torch.testing.assert_close(weights[0][0], expected, rtol=0.05, atol=0)
+    assert len(torch.cat(weights).unique()) == 1
+    assert float(drawn(1e-6, 0)[1]) == 0

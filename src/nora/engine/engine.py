@@ -19,7 +19,7 @@ from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.exec.kernels.pages import copied
 from nora.engine.exec.predictions import importance_of_predictions, prediction_changes
-from nora.engine.exec.tally import EXACTLY, Tally
+from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows, merged
 from nora.engine.ir.edges import csr
 from nora.engine.ir.op import EVERYWHERE, Chunk
@@ -166,7 +166,7 @@ class Engine:
         if bool(broken.any()):
             return self._partly_by_passes(removals, broken, tally, exactly)
         sampling = None if exactly or self.sampling is None else self.sampling.of(removals)
-        tally.sampled = None if sampling is None else sampling.sampled
+        tally.planned = None if sampling is None else sampling.planned
         chunk = Chunk(removals, self.program.num_nodes, self.backend, tally, sampling=sampling)
         with torch.no_grad():
             if len(removals.node) < self.program.num_nodes * len(removals):
@@ -188,10 +188,10 @@ class Engine:
         device = self.before.device
         kept_ = (~broken).nonzero().flatten().to(device)
         parts = [(kept_, self.changed_output(removals.pick(kept_), tally, exactly))]
-        if tally.sampled is not None:  # full passes sample nothing
-            sampled = tally.sampled.new_full((len(removals),), EXACTLY)
-            sampled[kept_] = tally.sampled
-            tally.sampled = sampled
+        if tally.planned is not None:  # full passes sample nothing
+            planned = tally.planned.new_zeros(len(removals))
+            planned[kept_] = tally.planned
+            tally.planned = planned
         for at in broken.nonzero().flatten().to(device).split(1):
             with _PASSES, torch.no_grad():
                 item, rows = output_after(self.problem, removals.pick(at))
@@ -267,11 +267,15 @@ class Engine:
         return self._totals(removals, tally)[0].to(summed_in(self.before.dtype))
 
     def estimates(self, removals: EditBatch, tally: Tally | None = None) -> Tensor:
-        """`F` of every removal, its standard error by the last sample, `Tally.sampled` `[c, 3]`, float64."""
+        """`F` of every removal, its standard error by the last draws, and the one that was planned `[c, 3]`.
+
+        The second is in units of `F` and found by what was drawn, the third in units of importance and known
+        before: the root of `Tally.planned`, 0 where all rows were computed. All are float64.
+        """
         tally = Tally() if tally is None else tally
         total, variance = self._totals(removals, tally)
-        sampled = torch.zeros_like(total) if tally.sampled is None else tally.sampled.to(total)
-        return torch.stack([total, variance.sqrt(), sampled], dim=1)
+        planned = torch.zeros_like(total) if tally.planned is None else tally.planned.to(total)
+        return torch.stack([total, variance.sqrt(), planned.sqrt()], dim=1)
 
     def _totals(self, removals: EditBatch, tally: Tally | None) -> tuple[Tensor, Tensor]:
         """`F` of every removal `[c]`, and the variance of its last sample."""

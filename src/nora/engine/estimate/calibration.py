@@ -1,18 +1,31 @@
 """Estimates with standard errors that were measured, on removals that are done exactly as well.
 
-An estimate is off by the draws of its last op, whose variance σ² it knows itself, and by what went before:
-draws of inner ops, and absolute values of sums that they have moved, which come out too large. How far, on
-this model and graph, is measured on a sample of removals, stratified by their cost, so that hubs are as well
-represented as leaves. Each is done exactly once and estimated `SEEDS` times: an estimate is many times
-cheaper, and each shows an error of its own. A removal's errors are those of the sample's nearest in size:
+An estimate `E(r)` is off for three reasons. The size of each is known without the truth, but for a factor:
 
-    F(r) = estimate(r) / bias(r)
-    stderr(r) = spread(r) · sqrt(σ(r)² + (tolerance · max(estimate(r), smallest of sample))²) / bias(r)
+- the draws of the last op, whose variance `σ²` the drawn rows show;
+- rows of any op that were not drawn, which nothing drawn shows. What is known of them is the variance `V`
+  that the draws were planned with, in units of importance (`sampling.py`). Relative to `E` it is large where
+  importance is far above what changes: where changes cancel, or a few rows decide;
+- activations, and absolute values of sums that draws have moved, which come out too large: `tolerance · E`.
 
-with `bias` the mean ratio of estimate to truth among the `NEAREST` of the sample, and `spread` the root mean
-square of their `n` errors, times `sqrt(n / (n − 2))`: the standard deviation of Student's t, as the scale is
-estimated, too. A removal of which all rows were computed is exact, and so are the `FIRST` ones: those that
-estimates put first are computed, until the first ones all are.
+How far, on this model and graph, is measured on a sample of removals, stratified by their cost, so that hubs
+are as well represented as leaves. Each is done exactly once and estimated `SEEDS` times: an estimate is many
+times cheaper, and each shows an error of its own. A removal's errors are those of the sample's nearest in
+size:
+
+    F(r) = E(r) / bias(r)
+    rough(r)² = σ(r)² + (tolerance · max(E(r), smallest of sample))² + unit² · V(r)
+    stderr(r) = spread(r) · rough(r) / bias(r)
+
+with `unit` the median of `tolerance · E / √V` in the sample, which brings importance to the size of the
+influence, and `bias` the mean ratio of estimate to truth among the `NEAREST` of the sample. `spread²` is the
+mean square of `errors / rough` among the same and `MODERATING` more, which are taken to be as the whole
+sample is on average: twenty removals seldom contain one of a tail, sixty more often (a moderated variance,
+Smyth 2004). It is multiplied by `n / (n − 2)`, `n` of them being near: the variance of Student's t, as the
+scale is estimated, too.
+
+A removal of which all rows were computed is exact, and so are the `FIRST` ones: those that estimates put
+first are computed, until the first ones all are.
 """
 
 from __future__ import annotations
@@ -27,7 +40,6 @@ import torch
 from torch import Tensor
 
 from nora.engine.engine import Engine, summed_in
-from nora.engine.exec.tally import EXACTLY
 from nora.graph.edit_batch import EditBatch
 from nora.results.agreement import pearson, spearman
 from nora.seeds import shuffled
@@ -43,6 +55,8 @@ TRIED = 2
 SEEDS = 4
 # How many of the sample are near, and how few tell nothing of bias.
 NEAREST, ENOUGH = 20, 5
+# As many more that are as far off as all of the sample are on average.
+MODERATING = 10
 # Ratios beyond these quantiles of the near ones count as they do.
 QUANTILES = (0.1, 0.9)
 # No spread is smaller.
@@ -157,7 +171,7 @@ class Calibration:
         chosen = torch.cat(
             [
                 # Without errors to show, any of them.
-                which[(part[:, 2] == EXACTLY).argsort(stable=True)[:wanted]]
+                which[(part[:, 2] == 0).argsort(stable=True)[:wanted]]
                 for (which, wanted), part in zip(strata, parts, strict=True)
             ]
         )
@@ -175,19 +189,26 @@ class Calibration:
         seen = estimate[(estimate > 0) & estimate.isfinite()]
         return float(seen.min()) if len(seen) else 0.0
 
+    @cached_property
+    def _unit(self) -> float:
+        """What brings planned errors to the size of `tolerance · estimate`: the median ratio, else 0."""
+        estimate, _, planned = self.found.unbind(-1)
+        ratio = self.tolerance * estimate[planned > 0] / planned[planned > 0]
+        ratio = ratio[(ratio > 0) & ratio.isfinite()]
+        return float(ratio.median()) if len(ratio) else 0.0
+
     def _rough(self, found: Tensor) -> Tensor:
         """What errors are in proportion to."""
-        size = self.tolerance * found[..., 0].clamp(min=self._smallest)
-        return (found[..., 1].square() + size.square()).sqrt()
+        estimate, drawn, planned = found.unbind(-1)
+        size = self.tolerance * estimate.clamp(min=self._smallest)
+        return (drawn.square() + size.square() + (self._unit * planned).square()).sqrt()
 
     @cached_property
     def _near(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Logarithms of sizes, of the bias and of the spread there `[k]`."""
         found, truth = self.found, self.truth.double()
         estimate = found[..., 0].mean(0)
-        seen = (
-            (found[..., 2] != EXACTLY).any(0) & (estimate > 0) & (truth > 0) & estimate.isfinite()
-        )
+        seen = (found[..., 2] > 0).any(0) & (estimate > 0) & (truth > 0) & estimate.isfinite()
         order = estimate[seen].argsort(stable=True)
         found, truth, estimate = found[:, seen][:, order], truth[seen][order], estimate[seen][order]
         count = len(truth)
@@ -201,20 +222,20 @@ class Calibration:
         bias = torch.stack([ratio[w].clamp(*ratio[w].quantile(limits)).mean() for w in windows])
         off = (found[..., 0] - truth * bias.exp()).abs() / self._rough(found)
         square = off.square().mean(0)
-        total = torch.stack([square[w].sum() for w in windows])
-        spread = (total / (near - 2)).sqrt().clamp(min=SMALLEST)
-        return estimate.log().numpy(), bias.numpy(), spread.log().numpy()
+        total = torch.stack([square[w].sum() for w in windows]) + MODERATING * square.mean()
+        spread = total / (near + MODERATING) * near / (near - 2)
+        return estimate.log().numpy(), bias.numpy(), spread.sqrt().clamp(min=SMALLEST).log().numpy()
 
     @property
     def factor(self) -> float:
-        """How much larger than the tolerance says errors are, at the sample's median; 1 where unknown."""
+        """The usual ratio of errors to `rough`: the median of the spreads; 1 where unknown."""
         return float(np.exp(np.median(self._near[2])))
 
     def _unbiased(self, found: Tensor) -> tuple[Tensor, Tensor]:
         """Scores without their bias, and their standard errors `[n]` each."""
         sizes, biases, spreads = self._near
         size = found[:, 0].clamp(min=self._smallest).log().numpy()
-        drawn = found[:, 2] != EXACTLY
+        drawn = found[:, 2] > 0
         bias = torch.from_numpy(np.exp(np.interp(size, sizes, biases)))
         spread = torch.from_numpy(np.exp(np.interp(size, sizes, spreads)))
         errors = spread * self._rough(found) / bias

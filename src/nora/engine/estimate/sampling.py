@@ -25,6 +25,11 @@ saturates at the size of a typical row, as predictions do, so that the loose bou
 others. And `q_k` is large enough to keep `change_k / q_k` below the size of the row itself, because
 activations and predictions are not linear beyond that.
 
+What is left to chance is known before any row is computed: under independent draws, the variance of the sum
+of all `b_k` is `Σ b_k² (1 − q_k) / q_k`. All `b_k` are in the same unit, so it is added up over the
+operations (`Tally.planned`). It becomes a part of the standard error (`calibration.py`), which otherwise would
+not know of rows that were not sampled.
+
 The sample depends only on the seed, the removal and the op, not on chunks, threads or shards.
 """
 
@@ -38,7 +43,6 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels.backend import Backend
-from nora.engine.exec.tally import EXACTLY, INNER, LAST
 from nora.engine.ir.changed_rows import ChangedRows, Frontier, SamplingBounds
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import Op, Value
@@ -97,7 +101,7 @@ class Sampling:
     def of(self, edits: EditBatch) -> ChunkSampling:
         """The draws of a chunk of removals."""
         keys = edit_keys(edits)
-        return ChunkSampling(self, keys, torch.full([len(keys)], EXACTLY))
+        return ChunkSampling(self, keys, torch.zeros(len(keys), dtype=torch.double))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +111,12 @@ class ChunkSampling:
     Attributes:
         sampling: How rows are sampled.
         keys: A number that identifies each removal `[c]`.
-        sampled: How each was sampled so far, see `Tally.sampled` `[c]`; ops write it.
+        planned: The variance of its sample so far, see `Tally.planned` `[c]`; ops add to it.
     """
 
     sampling: Sampling
     keys: np.ndarray
-    sampled: Tensor
+    planned: Tensor
 
     def start(self, op: int) -> Tensor:
         """Where each removal's draws begin in an operation, `BITS` random bits `[c]`."""
@@ -132,16 +136,14 @@ class ChunkSampling:
         if op not in importance.rows:
             return None
         number = list(importance.rows).index(op)
-        last = op in importance.last
         error = self.sampling.tolerance * (1.0 if op in importance.final else INNER_ERROR)
         key = op
         return OpSampling(
             importance.rows[key],
             error,
             self.start(number),
-            last,
             *importance.limits[key],
-            self.sampled,
+            self.planned,
         )
 
 
@@ -153,18 +155,16 @@ class OpSampling:
         importance: How much a change of each row matters `[N]`.
         error: The relative error of their sum that is aimed at.
         start: Where each removal's draws begin `[c]`.
-        last: Whether no messages follow.
         most, least: See `SamplingBounds`.
-        sampled: How each removal was sampled so far, see `Tally.sampled` `[c]`.
+        planned: The variance of each removal's draws so far, see `Tally.planned` `[c]`.
     """
 
     importance: Tensor
     error: float
     start: Tensor
-    last: bool
     most: float
     least: Tensor
-    sampled: Tensor
+    planned: Tensor
 
     def bounds(
         self, share: Tensor | None, size: Tensor, also: Tensor, mass: Tensor, certain: Tensor
@@ -182,13 +182,11 @@ class Importance:
     Attributes:
         rows: By the id of the op that makes the row, `[N]`; rows of other ops are not drawn.
         final: The ops that no messages follow.
-        last: Those of them whose rows alone say what is predicted: no other rows join.
         limits: `most` and `least` of `SamplingBounds`, by the id of the op.
     """
 
     rows: dict[Op, Tensor]
     final: frozenset[Op]
-    last: frozenset[Op]
     limits: dict[Op, tuple[float, Tensor]]
 
 
@@ -207,12 +205,9 @@ def importance_of(
         sampled_last: Whether rows may be drawn that only row-wise maps follow.
     """
     known: dict[Value, Tensor] = {output: importance}
-    direct, joined = {output}, _joined(ops)
-    sent, mixed = (
-        set[Value](),
-        set[Value](),
-    )  # values that messages are made of, or that others join
-    final, last = set[Op](), set[Op]()
+    direct = {output}
+    sent = set[Value]()  # values that messages are made of
+    final = set[Op]()
     rows, limits = dict[Op, Tensor](), dict[Op, tuple[float, Tensor]]()
     for op in reversed(ops):
         key, inputs = op.output, {value for value in op.inputs}
@@ -223,35 +218,19 @@ def importance_of(
             direct |= inputs
         if key in sent or not op.rowwise:
             sent |= inputs
-        if key in mixed or key in joined:
-            mixed |= inputs
         nodes = op.output.space.size == len(importance)
         if op.samples and op.drawn and nodes and (sampled_last or key not in direct):
             rows[op] = mine
             limits[op] = _limits(op)
             if key not in sent:
                 final.add(op)
-                if key not in mixed:
-                    last.add(op)
         known_rule = nodes and (op.rowwise or op.samples)
         parts = (
             op.importances(mine) if known_rule else [torch.ones_like(importance)] * len(op.inputs)
         )
         for value, part in zip(op.inputs, parts, strict=True):
             known[value] = known[value] + part if value in known else part
-    return Importance(rows, frozenset(final), frozenset(last), limits)
-
-
-def _joined(ops: Sequence[Op]) -> set[Value]:
-    """Values that row-wise ops make of rows of several others, as a residual connection does.
-
-    A row that was drawn meets one there that was not, or not as often: it is moved by its weight.
-    """
-    made_by: dict[Value, frozenset[Op]] = {}
-    for op in ops:
-        changing = [made_by.get(v, frozenset()) for v in op.inputs if not v.static]
-        made_by[op.output] = frozenset().union(*changing) if op.rowwise else frozenset({op})
-    return {value for value, makers in made_by.items() if len(makers) > 1}
+    return Importance(rows, frozenset(final), limits)
 
 
 def _limits(op: Op) -> tuple[float, Tensor]:
@@ -301,16 +280,11 @@ def sample_rows(
     bounds: SamplingBounds,
     op_sampling: OpSampling,
 ) -> tuple[Frontier, Tensor, ChangedRows, Tensor]:
-    """The sampled rows of the frontier, with their other columns, and their weights `[T]`."""
-    rows = frontier.ptr.diff()
-    frontier, chance, kept = backend.sample(
+    """The reached rows that are sampled, what else is known of them, and their weights `[T]`."""
+    frontier, chance, kept, planned = backend.sample(
         edges, frontier, bounds, op_sampling.error, op_sampling.start, BITS
     )
-    certain = torch.zeros_like(rows).index_add(
-        0, owner_of(frontier.ptr), (chance == 1 << BITS).long()
-    )
-    how = torch.where(certain < rows, LAST if op_sampling.last else INNER, EXACTLY).cpu()
-    torch.maximum(op_sampling.sampled, how, out=op_sampling.sampled)
+    op_sampling.planned.add_(planned.cpu())
     own = frontier.also >= 0
     if len(more) and not bool(own.all()):
         ptr = ptr_of(more.edit[own], len(more.ptr) - 1)

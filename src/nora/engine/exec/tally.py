@@ -1,4 +1,4 @@
-"""Costs of chunks of removals, and how their rows were sampled."""
+"""Costs of chunks of removals, and how much of them was sampled."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-# All rows of a removal were computed; some of the last messages' rows were sampled; or of earlier ones.
-EXACTLY, LAST, INNER = 0, 1, 2
-
 
 @dataclass
 class Tally:
-    """What a chunk took, and how it was sampled.
+    """What a chunk took, and how much of it was left to chance.
 
     Attributes:
         bytes: Memory of all changed rows on the way.
         full_passes: Edits that broke a guard, and got a full pass each.
-        sampled: How each removal was sampled: `EXACTLY`, `LAST` or `INNER` `[c]`; None where none was.
+        planned: The variance that each removal's draws were planned with, in units of importance, float64
+            `[c]`: 0 where all rows were computed; None where none are drawn.
     """
 
     bytes: int = 0
     full_passes: int = 0
-    sampled: Tensor | None = None
+    planned: Tensor | None = None

@@ -62,12 +62,13 @@ class Backend(Protocol):
         error: float,
         start: Tensor,
         bits: int,
-    ) -> tuple[Frontier, Tensor, Tensor]:
-        """A sample of the frontier: inclusion probabilities times `2^bits` `[T]`, and a mask of the sampled
-        rows.
+    ) -> tuple[Frontier, Tensor, Tensor, Tensor]:
+        """A sample of the frontier, inclusion probabilities times `2^bits` `[T]`, a mask of the sampled rows, and
+        the variance.
 
         A row is sampled with a probability in proportion to the bound of its change times its importance. The
-        draws of every edit follow from `start`, a number of so many bits.
+        draws of every edit follow from `start`, a number of so many bits. The variance `[c]`, float64, is that
+        of each edit's sum of these products; it is known before any row is computed.
         """
 
     def propagate(

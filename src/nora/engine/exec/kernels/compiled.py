@@ -199,7 +199,7 @@ def sample(
     error: float,
     start: Tensor,
     bits: int,
-) -> tuple[Frontier, Tensor, Tensor]:
+) -> tuple[Frontier, Tensor, Tensor, Tensor]:
     """See `Backend.sample`."""
     arrays, count = _frontier_arrays(frontier), len(frontier.node)
     share = edges.arrays.weight if bounds.share is None else bounds.share.numpy()
@@ -209,13 +209,14 @@ def sample(
         bounds.also.numpy(), bounds.importance.numpy(), bounds.mass.numpy(), bounds.certain.numpy(),
         bounds.most, bounds.least.numpy(), sizes, floor,
     )  # fmt: skip
-    loops_sampling.sample(arrays.ptr, sizes, floor, error, start.numpy(), bits, chance)
+    planned = np.empty(len(arrays.ptr) - 1)
+    loops_sampling.sample(arrays.ptr, sizes, floor, error, start.numpy(), bits, chance, planned)
     found = loops_sampling.compacted(
         arrays.ptr, arrays.node, arrays.norm_dst, chance, arrays.slot, arrays.also
     )
     ptr, node, norm_dst, drawn = _tensors(*found)
     frontier = replace(frontier, ptr=ptr, node=node, norm_dst=norm_dst)
-    return frontier, drawn, torch.from_numpy(chance) > 0
+    return frontier, drawn, torch.from_numpy(chance) > 0, torch.from_numpy(planned)
 
 
 def propagate(

@@ -120,11 +120,15 @@ def arriving(
 
 
 @jit
-def sample(ptr, sizes, floor, error, start, bits, chance):
-    """The inclusion probability of every row times `2^bits`, 0 for those that were not drawn."""
+def sample(ptr, sizes, floor, error, start, bits, chance, planned):
+    """The inclusion probability of every row times `2^bits`, 0 for those that were not drawn.
+
+    `planned` becomes the variance of every removal's sum of sizes under independent draws.
+    """
     unit = np.int64(1) << bits
     sums, squares = np.empty(BINS), np.empty(BINS)
     for c in range(len(ptr) - 1):
+        planned[c] = 0.0
         mine = sizes[ptr[c] : ptr[c + 1]]
         if error * len(mine) <= 1.0:
             for i in range(ptr[c], ptr[c + 1]):
@@ -148,6 +152,8 @@ def sample(ptr, sizes, floor, error, start, bits, chance):
             if q == unit:
                 chance[i] = unit
                 continue
+            if b > 0.0:
+                planned[c] += b * b * (unit / q - 1.0)
             chance[i] = q if (passed + q) >> bits > passed >> bits else 0
             passed += q
 

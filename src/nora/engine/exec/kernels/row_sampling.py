@@ -24,7 +24,7 @@ def sample(
     error: float,
     start: Tensor,
     bits: int,
-) -> tuple[Frontier, Tensor, Tensor]:
+) -> tuple[Frontier, Tensor, Tensor, Tensor]:
     """See `Backend.sample`."""
     device, count, unit = frontier.node.device, len(frontier.node), 1 << bits
     counts = frontier.edge_ptr[1:] - frontier.edge_ptr[:-1]
@@ -48,13 +48,16 @@ def sample(
     edit = owner_of(frontier.ptr)
     limit = _threshold(sizes, edit, len(frontier.ptr) - 1, error)
     decisive = DECISIVE * error * torch.zeros_like(limit).index_add(0, edit, sizes)
-    limit = torch.where((decisive > 0) & (decisive < limit), decisive, limit)[edit]
+    limit = torch.where((decisive > 0) & (decisive < limit), decisive, limit)
+    threshold = limit[edit]
     # What does not matter is not drawn.
-    share = torch.where(sizes == 0, 0, (sizes / limit).maximum(floor))
+    share = torch.where(sizes == 0, 0, (sizes / threshold).maximum(floor))
     parts = (share.clamp(max=1) * unit).ceil()
     few = error * frontier.ptr.diff() <= 1
-    certain = bounds.certain | (few[edit] & (sizes != 0)) | ~((sizes < limit) & (parts < unit))
+    certain = bounds.certain | (few[edit] & (sizes != 0)) | ~((sizes < threshold) & (parts < unit))
     parts = torch.where(certain, 0, parts.nan_to_num(0)).long()
+    left = torch.where(parts > 0, sizes.square() * (unit / parts.double() - 1), 0)
+    planned = torch.zeros_like(limit).index_add(0, edit, left)
     passed = parts.cumsum(0)
     before = torch.cat([passed.new_zeros(1), passed])[frontier.ptr[:-1]][edit]
     passed = passed - before + start.to(device)[edit]
@@ -71,7 +74,7 @@ def sample(
         node=frontier.node[kept],
         norm_dst=frontier.norm_dst[kept],
     )
-    return found, chance[kept], kept
+    return found, chance[kept], kept, planned
 
 
 def _threshold(sizes: Tensor, edit: Tensor, count: int, error: float) -> Tensor:
