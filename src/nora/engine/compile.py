@@ -140,7 +140,7 @@ def compile_model(
             return program
         if rules:
             _warn_of_rules(problem.model)
-    raise UnsupportedError("what was recorded, done again, does not give what the model gives")
+    raise UnsupportedError("the program's output differs from the model's")
 
 
 def _warn_of_rules(model: nn.Module) -> None:

@@ -1,31 +1,30 @@
-"""Estimates with standard errors that were measured, on removals that are done exactly as well.
+"""Standard errors of estimates, calibrated on removals that are also computed exactly.
 
-An estimate `E(r)` is off for three reasons. The size of each is known without the truth, but for a factor:
+An estimate `E(r)` has errors from three sources. Up to a factor, the size of each is known without the truth:
 
-- the draws of the last op, whose variance `σ²` the drawn rows show;
-- rows of any op that were not drawn, which nothing drawn shows. What is known of them is the variance `V`
-  that the draws were planned with, in units of importance (`sampling.py`). Relative to `E` it is large where
-  importance is far above what changes: where changes cancel, or a few rows decide;
-- activations, and absolute values of sums that draws have moved, which come out too large: `tolerance · E`.
+- the sample of the last op: its variance `σ²` follows from the sampled rows;
+- rows of any op that were not sampled: their variance `V` follows from the inclusion probabilities, in units
+  of importance (`sampling.py`). It is large beside `E` where importance is far above the change: where
+  changes cancel, or a few rows decide;
+- activations and absolute values of sums that the sample has moved: they come out too large, by about
+  `tolerance · E`.
 
-How far, on this model and graph, is measured on a sample of removals, stratified by their cost, so that hubs
-are as well represented as leaves. Each is done exactly once and estimated `SEEDS` times: an estimate is many
-times cheaper, and each shows an error of its own. A removal's errors are those of the sample's nearest in
-size:
+The factor is measured on calibration removals, stratified by cost, so that hubs are as well represented as
+leaves. Each is computed exactly once and estimated `SEEDS` times, since an estimate is many times cheaper.
+A removal gets the errors of the calibration removals that are nearest in size:
 
     F(r) = E(r) / bias(r)
-    rough(r)² = σ(r)² + (tolerance · max(E(r), smallest of sample))² + unit² · V(r)
+    rough(r)² = σ(r)² + (tolerance · max(E(r), smallest calibrated E))² + unit² · V(r)
     stderr(r) = spread(r) · rough(r) / bias(r)
 
-with `unit` the median of `tolerance · E / √V` in the sample, which brings importance to the size of the
-influence, and `bias` the mean ratio of estimate to truth among the `NEAREST` of the sample. `spread²` is the
-mean square of `errors / rough` among the same and `MODERATING` more, which are taken to be as the whole
-sample is on average: twenty removals seldom contain one of a tail, sixty more often (a moderated variance,
-Smyth 2004). It is multiplied by `n / (n − 2)`, `n` of them being near: the variance of Student's t, as the
-scale is estimated, too.
+Here `unit`, the median of `tolerance · E / √V`, converts importance to influence, and `bias` is the mean ratio
+of estimate to truth among the `NEAREST` calibration removals. `spread²` is the mean square of `error / rough`
+among these, together with the mean of all calibration removals at the weight of `MODERATING` removals: twenty
+seldom contain one from a tail, sixty more often (a moderated variance, Smyth 2004). It is multiplied by
+`n / (n − 2)` for `n` nearest ones, the variance of Student's t, because the scale is estimated, too.
 
-A removal of which all rows were computed is exact, and so are the `FIRST` ones: those that estimates put
-first are computed, until the first ones all are.
+Removals whose rows were all computed are exact. So are the `FIRST` of the ranking: those that estimates rank
+first are computed exactly, until the first ones all are.
 """
 
 from __future__ import annotations
@@ -45,25 +44,25 @@ from nora.results.agreement import pearson, spearman
 from nora.seeds import shuffled
 from nora.stacklevel import warn
 
-# One removal in so many is done exactly as well, within these bounds.
+# One removal in so many is a calibration removal, within these bounds.
 ONE_IN, FEWEST, MOST = 25, 10, 60
 # Strata by expected cost (from, to, share of the sample): the costliest hundredth, the next tenth, the rest.
 STRATA = ((0.0, 0.01, 0.15), (0.01, 0.1, 0.25), (0.1, 1.0, 0.6))
-# Removals of which nothing is sampled show no error: others are taken, out of so many times the sample.
+# A removal of which nothing is sampled shows no error: so many times the wanted number are tried.
 TRIED = 2
-# Estimates of each of the sample.
+# Estimates of each calibration removal.
 SEEDS = 4
-# How many of the sample are near, and how few tell nothing of bias.
+# How many calibration removals are nearest, and how many are needed to measure the bias.
 NEAREST, ENOUGH = 20, 5
-# As many more that are as far off as all of the sample are on average.
+# The weight of the mean over all calibration removals, in removals.
 MODERATING = 10
-# Ratios beyond these quantiles of the near ones count as they do.
+# Ratios are clamped to these quantiles of the nearest ones.
 QUANTILES = (0.1, 0.9)
-# No spread is smaller.
+# The smallest spread.
 SMALLEST = 1e-6
-# How many of the first are exact, and how many of the largest estimates wait for that.
+# How many of the first are exact, and how many of the largest estimates are candidates.
 FIRST, WAITING = 20, 60
-# Estimates whose median error is so many times the tolerance are not what was asked for.
+# A median error of so many times the tolerance is worth a warning.
 DISAGREES = 1.5
 
 
@@ -83,17 +82,17 @@ def estimated(
     workers: int | None,
     removed: str = "nodes",
 ) -> Generator[tuple[Tensor, Tensor, Tensor], None, dict[str, Any]]:
-    """Yield `(which, scores, standard errors)`, the sample first and the first ones last.
+    """Yield `(which, scores, standard errors)`, calibration removals first and the first ones last.
 
-    Returns what is reported of the estimates. Where they are further off than the tolerance, it warns.
+    Warns if the median error is far above the tolerance. Returns facts about the estimates.
 
     Args:
         engine: The exact engine.
         pruned: The engine that estimates.
-        removals: All that are asked for.
-        memory: Bytes that chunks in work may take.
+        edits: All removals.
+        memory: Bytes that the current chunks may take.
         workers: Threads.
-        removed: What removals are of, in messages.
+        removed: `nodes` or `edges`, for messages.
     """
     calibration = Calibration.of(engine, pruned, edits, memory, workers)
     if disagreement := calibration.disagreement(removed):
@@ -138,7 +137,7 @@ class Calibration:
     Attributes:
         which: Which of all removals they are `[n]`.
         truth: Their influences `[n]`.
-        found: What `Engine.estimates` says of them, by several seeds `[seeds, n, 3]`.
+        found: `Engine.estimates` of them, by several seeds `[seeds, n, 3]`.
         tolerance: The estimates' tolerance.
         dtype: The precision of scores.
     """
@@ -153,7 +152,7 @@ class Calibration:
     def of(
         engine: Engine, pruned: Engine, edits: EditBatch, memory: int, workers: int | None
     ) -> Calibration:
-        """Do some of the removals both ways; see `estimated`."""
+        """Compute and estimate some of the removals; see `estimated`."""
         assert pruned.sampling is not None
         seed, tolerance = pruned.sampling.seed, pruned.sampling.tolerance
 
@@ -170,7 +169,7 @@ class Calibration:
         parts = first.split([len(which) for which, _ in strata])
         chosen = torch.cat(
             [
-                # Without errors to show, any of them.
+                # Those with errors first.
                 which[(part[:, 2] == 0).argsort(stable=True)[:wanted]]
                 for (which, wanted), part in zip(strata, parts, strict=True)
             ]
@@ -184,28 +183,28 @@ class Calibration:
 
     @cached_property
     def _smallest(self) -> float:
-        """The smallest estimate that was compared: of smaller ones less is known than in proportion."""
+        """The smallest calibrated estimate: errors of smaller ones need not be in proportion."""
         estimate = self.found[..., 0]
         seen = estimate[(estimate > 0) & estimate.isfinite()]
         return float(seen.min()) if len(seen) else 0.0
 
     @cached_property
     def _unit(self) -> float:
-        """What brings planned errors to the size of `tolerance · estimate`: the median ratio, else 0."""
+        """The median ratio of `tolerance · estimate` to the planned error; 0 without planned errors."""
         estimate, _, planned = self.found.unbind(-1)
         ratio = self.tolerance * estimate[planned > 0] / planned[planned > 0]
         ratio = ratio[(ratio > 0) & ratio.isfinite()]
         return float(ratio.median()) if len(ratio) else 0.0
 
     def _rough(self, found: Tensor) -> Tensor:
-        """What errors are in proportion to."""
+        """The scale of the errors, up to a factor."""
         estimate, drawn, planned = found.unbind(-1)
         size = self.tolerance * estimate.clamp(min=self._smallest)
         return (drawn.square() + size.square() + (self._unit * planned).square()).sqrt()
 
     @cached_property
     def _near(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Logarithms of sizes, of the bias and of the spread there `[k]`."""
+        """Logarithms of sizes, and of bias and spread at these sizes `[k]`."""
         found, truth = self.found, self.truth.double()
         estimate = found[..., 0].mean(0)
         seen = (found[..., 2] > 0).any(0) & (estimate > 0) & (truth > 0) & estimate.isfinite()
@@ -246,14 +245,14 @@ class Calibration:
     ) -> tuple[Tensor, Tensor]:
         """Scores and their standard errors `[n]` each.
 
-        What draws have moved may be beyond what a model bears (a root, a logarithm): estimates that are NaN
-        are replaced by the truth.
+        The sample may move rows out of a function's domain (a root, a logarithm): estimates that are NaN are
+        replaced by the truth.
 
         Args:
-            found: What `Engine.estimates` says `[n, 3]`.
+            found: `Engine.estimates` of the removals `[n, 3]`.
             engine: The exact engine.
-            removals: Of what `[n]`.
-            memory: Bytes that chunks in work may take.
+            edits: The removals `[n]`.
+            memory: Bytes that the current chunks may take.
             workers: Threads.
         """
         scores, errors = (part.to(self.dtype) for part in self._unbiased(found.cpu()))
@@ -264,7 +263,7 @@ class Calibration:
         return scores, errors
 
     def facts(self, removed: str = "nodes") -> dict[str, Any]:
-        """What is reported of it, JSON-able; `removed` is what removals are of."""
+        """Facts about the estimates, for JSON; `removed` is `nodes` or `edges`."""
         own = self.found[0]
         scores, truth = self._unbiased(own)[0].numpy(), self.truth.double().numpy()
         raw = own[:, 0].numpy()
@@ -284,7 +283,7 @@ class Calibration:
         return {key: value for key, value in reported.items() if value == value}
 
     def disagreement(self, removed: str = "nodes") -> str:
-        """What to warn of where estimates are further off than the tolerance; empty where they are not."""
+        """The warning about a median error far above the tolerance; empty if there is none."""
         error = self.facts(removed).get("median_error", 0.0)
         if error <= DISAGREES * self.tolerance:
             return ""
@@ -296,7 +295,7 @@ class Calibration:
 
 
 def _strata(cost: Tensor, seed: int) -> list[tuple[Tensor, int]]:
-    """Strata of the sample by cost: removals to try, the first first, and how many are wanted."""
+    """Strata by cost: removals to try, in order, and how many are wanted."""
     count = min(max(len(cost) // ONE_IN, FEWEST), MOST, len(cost))
     order = cost.argsort(descending=True, stable=True)
     found: list[tuple[Tensor, int]] = []

@@ -27,8 +27,8 @@ activations and predictions are not linear beyond that.
 
 What is left to chance is known before any row is computed: under independent draws, the variance of the sum
 of all `b_k` is `Σ b_k² (1 − q_k) / q_k`. All `b_k` are in the same unit, so it is added up over the
-operations (`Tally.planned`). It becomes a part of the standard error (`calibration.py`), which otherwise would
-not know of rows that were not sampled.
+operations (`Tally.planned`). It becomes a part of the standard error (`calibration.py`), which without it
+would miss the rows that were not sampled.
 
 The sample depends only on the seed, the removal and the op, not on chunks, threads or shards.
 """

@@ -35,7 +35,7 @@ class SchemaFacts(NamedTuple):
 
 @cache
 def schema_facts(func: Any) -> SchemaFacts:
-    """What is known of an operation; its schema is read once."""
+    """Facts about an operation, from its schema."""
     schema = func._schema
     turn = _TURNS.get(schema.name)
     written = tuple(
