@@ -66,8 +66,8 @@ class Backend(Protocol):
         """A sample of the frontier, inclusion probabilities times `2^bits` `[T]`, a mask, and the variance.
 
         A row is sampled with a probability in proportion to the bound of its change times its importance. The
-        draws of every edit follow from `start`, a number of so many bits. The mask marks the sampled rows. The
-        variance `[c]`, float64, is that of each edit's sum of these products, known before any row is computed.
+        draws of every edit follow from `start`, a number of so many bits. The mask marks sampled rows. The
+        variance `[c]`, float64, is that of each edit's sum of these products: it is known before any row is.
         """
 
     def propagate(
