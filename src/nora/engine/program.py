@@ -66,8 +66,8 @@ class Program:
         key = torch.cat([a * self.num_nodes + b for a, b in found]).unique()
         return key // self.num_nodes, key % self.num_nodes
 
-    def run(self, chunk: Chunk, seen: dict[Value, ChangedRows] | None = None) -> ChangedRows:
-        """Changed rows of the output for a chunk of edits; of every value in `seen`."""
+    def run(self, chunk: Chunk) -> ChangedRows:
+        """Changed rows of the output for a chunk of edits."""
         batch = chunk.edits
         edited = bool(batch.features)
         rows = {
@@ -81,7 +81,7 @@ class Program:
             chunk = replace(chunk, added_rows=added_rows)
             rows |= added_rows.seeds(self.ops)
             edited = True
-        return self.executor.run(chunk, rows, edited, seen)
+        return self.executor.run(chunk, rows, edited)
 
     @cached_property
     def executor(self) -> Executor:

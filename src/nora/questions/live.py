@@ -21,8 +21,6 @@ from torch_geometric.data import Data, HeteroData
 from nora.engine.effects import Effects
 from nora.engine.exec.edge_templates import AddedEdgeError
 from nora.engine.exec.update import Written, cannot_write
-from nora.engine.ir.changed_rows import ChangedRows
-from nora.engine.ir.op import Value
 from nora.engine.rounding import tolerated
 from nora.graph.edge_lookup import Directions, as_pairs, one_by_one
 from nora.graph.edge_sets import Kind, node_counts
@@ -160,9 +158,10 @@ class Live:
             whole = replace(problem, task=problem.task.on_every_class()).predict()
         predictions = Version(self._own(session, whole).clone())
         self._state = State(session, Edits(), NOTHING, place, predictions)
-        # What rows are written to, and the graph; None before the first edit. Or why there is no such thing.
-        self._live: tuple[Written, LiveGraph] | str | None = None
-        self._seen_right = False
+        # What rows are written to (None: it was left half written), and the graph; None before the first
+        # edit. Or why there is no such thing.
+        self._live: tuple[Written | None, LiveGraph] | str | None = None
+        self._compared_once = False
         self._stale = Staleness({"model": {"model": model, **self._made}})
         self._past: deque[State] = deque(maxlen=UNDONE)
         self.snapshots = 1
@@ -213,9 +212,10 @@ class Live:
         """Undo the last edit. Up to 16 edits can be undone."""
         if not self._past:
             raise ValueError("there is nothing to undo")
-        now, past = self._state, self._past.pop()
+        now, past = self._state, self._past[-1]
         past = replace(past, predictions=Version(past.predictions.whole()))
         if now.inverse is None:
+            self._past.pop()
             self._state = past
             self._live = self._live if isinstance(self._live, str) else None
             return
@@ -224,15 +224,12 @@ class Live:
         batch = graph.inverse(now.inverse)
         try:
             if written is not None:
-                seen: dict[Value, ChangedRows] = {}
-                chunk = written.chunk(batch)
-                with self._running(written), torch.no_grad():
-                    written.after(chunk, seen)
-                    written.write(chunk, seen, graph.edges.count)
+                self._changed(written, graph, batch, write=True)
         except AddedEdgeError:
             written = None
         graph.write(batch, batch.node)
         graph.fill(now.inverse.nodes, now.inverse.rows)
+        self._past.pop()
         self._state = replace(past, session=graph.session)
         if written is None:
             self._live = None
@@ -261,8 +258,11 @@ class Live:
     def _begin(self, total: int) -> tuple[Written, LiveGraph] | str:
         """What rows are written to, with room for so many ids."""
         state = self._state
-        if isinstance(self._live, tuple) and total > self._live[1].session.num_nodes:
-            self._state = state = self._snapshot(state, self._live[1])
+        if isinstance(self._live, tuple):
+            written, graph = self._live
+            if written is not None and total <= graph.session.num_nodes:
+                return written, graph
+            self._state = state = self._snapshot(state, graph)
             self._live = None
             self.snapshots += 1
         if self._live is None:
@@ -287,7 +287,7 @@ class Live:
             place = state.place[None]
             removed = (place < 0).nonzero().flatten()
             place = torch.where(place < 0, place, torch.arange(len(place)))
-            self._live = Written(engine), graph
+            self._live = found = Written(engine), graph
             self._state = replace(
                 state,
                 session=graph.session,
@@ -296,6 +296,7 @@ class Live:
                 place={None: place},
                 removed=removed,
             )
+            return found
         return self._live
 
     def _snapshot(self, state: State, graph: LiveGraph) -> State:
@@ -320,7 +321,7 @@ class Live:
         rows = torch.cat([changes.predictions(self._state.predictions.whole()), more])
         error = (truth - rows).abs()
         error = error[~truth.isnan()].nan_to_num(torch.inf)
-        self._seen_right = True
+        self._compared_once = True
         scale = asked.session.task.scale(truth[~truth.isnan().flatten(1).any(dim=1)])
         if not error.numel() or float(error.max()) <= tolerated(truth.dtype) * scale:
             return None
@@ -432,10 +433,12 @@ class Live:
             asked = self._asked(edits)
         state, done = self._state, asked.done
         count, now = state.predictions.count, asked.place[None]
-        seen: dict[Value, ChangedRows] = {}
         batch = graph.batch(done, count, written.neighbours)
+        # One without neighbours may not change.
+        more = written.now(torch.arange(count, len(now)))
+        first = not self._compared_once
         try:
-            chunk = written.chunk(batch)
+            item, after = self._changed(written, graph, batch, write and not first)
         except AddedEdgeError:
             snapshot = self._snapshot(state, graph)
             asked = self._together(edits, snapshot)
@@ -444,10 +447,6 @@ class Live:
                 self._state, self._live = snapshot, None
                 self.snapshots += 1
             return asked, answer
-        with self._running(written), torch.no_grad():
-            item, after = written.after(chunk, seen)
-            # One without neighbours may not change.
-            more = written.now(torch.arange(count, len(now)))
         if len(done.node) or len(more):
             there = now[item] >= 0
             item, after = item[there], after[there]
@@ -457,15 +456,31 @@ class Live:
         assert state.removed is not None
         removed = torch.cat([state.removed, done.node]) if len(done.node) else state.removed
         changes = Changes(item, after, removed, state.predictions.at(item))
-        if not self._seen_right and (truth := self._compared(edits, changes, more)):
-            return truth
+        if first:
+            if truth := self._compared(edits, changes, more):
+                return truth
+            if write:
+                self._changed(written, graph, batch, write)
         inverse = None
         if write:
-            written.write(chunk, seen, graph.edges.count)
             inverse = graph.write(batch, done.node)
             for added in done.added_nodes.values():
                 graph.fill(torch.arange(count, len(now)), added.rows)
         return asked, Rows(changes, done.node, more, inverse)
+
+    def _changed(
+        self, written: Written, graph: LiveGraph, batch: EditBatch, write: bool
+    ) -> tuple[Tensor, Tensor]:
+        """The predictions that an edit changes, see `Written.after`; written back if asked for."""
+        chunk = written.chunk(batch, write)
+        with self._running(written), torch.no_grad():
+            if not write:
+                return written.after(chunk)
+            self._live = None, graph
+            found = written.after(chunk)
+            written.finish(chunk, graph.edges.count)
+            self._live = written, graph
+        return found
 
     def _by_definition(self, asked: Asked) -> Tensor:
         """Predictions of a full pass, by the ids of the first graph `[ids, C]`."""

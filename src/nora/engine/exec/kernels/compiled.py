@@ -241,11 +241,17 @@ def propagate(
     )
     y_rows, more = _flat(rows.rows), NewRows(plus.node.numpy(), _flat(plus.rows))
     weight = _weights(rows)
-    csr, unit, doubtful = edges.arrays, arrays.unit, edges_changed.clone().numpy()
+    csr, unit, doubtful = edges.arrays, arrays.unit, np.zeros(count, dtype=np.bool_)
     own = loops.places(reached.also[: len(plus)], count)
     loops_messages.message_changes(
         changed_sources, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
     )
+    along_edges = None
+    if len(delta):
+        along_edges = loops_messages.edge_messages(
+            csr, sources[0].numpy(), changed_sources, reached, edges_changed.numpy(), arrays.y, change,
+            unit, _delta(edges, delta), _scratch(edges.num_nodes),
+        )  # fmt: skip
 
     narrow = width * dtype.itemsize <= NARROW_BYTES
     size = count if narrow or then is None else max(64, BLOCK_BYTES // (width * dtype.itemsize))
@@ -264,6 +270,8 @@ def propagate(
             loops_messages.gather(
                 csr, changed_sources.source, arriving, change, sizes, block, out, masses
             )  # fmt: skip
+        if along_edges is not None:
+            loops_messages.add_edge_messages(along_edges, block, out, masses)
         unsure = loops_messages.exchange(
             csr,
             reached,
