@@ -323,32 +323,34 @@ def attend(
 ) -> Tensor:
     """See `Backend.attend`."""
     y = base.y
-    out = torch.empty(len(frontier.node), y[:1].numel(), dtype=y.dtype)
+    out = torch.empty(len(frontier.node), *y.shape[1:], dtype=y.dtype)
     removed, pairs = _pairs(edits.ptr, edits.node), _pairs(changed.ptr, changed.node)
     changed_sources, reached = (
         _source_arrays(frontier.source, frontier.row, frontier.scale),
         _frontier_arrays(frontier),
     )
     old, new = (
-        AttentionArrays(_flat(y), _flat(base.alpha_src), _flat(base.alpha_dst)),
-        AttentionArrays(*map(_flat, rows)),
+        AttentionArrays(*(one.contiguous().numpy() for one in given))
+        for given in ((y, base.alpha_src, base.alpha_dst), rows)
     )
     softmax = Softmax(
-        _flat(base.output), _flat(base.peak), _flat(base.share), base.unit.flatten().numpy(),
-        _flat(base.size),
-    )  # fmt: skip
+        *(
+            one.contiguous().numpy()
+            for one in (base.output, base.peak, base.share, base.unit, base.size)
+        )
+    )
     if changed.weight is None or target_slopes is None:
         row_weight, targets = np.empty(0), _no_slopes(out.numpy())
     else:
         row_weight = changed.weight.numpy()
-        place, slopes = target_slopes.place.numpy(), _flat(target_slopes.slope)
+        place, slopes = target_slopes.place.numpy(), target_slopes.slope.contiguous().numpy()
         targets = SlopeArrays(target_slopes.many, place, slopes)
     loops_attention.attend(
         edges.arrays, removed, pairs, row_weight, changed_sources, reached, old, new,
         y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), edges_changed.numpy(),
         CANCELLATION_RATIO, targets, _drift(drift), out.numpy(), _scratch(edges.num_nodes).slot,
     )  # fmt: skip
-    return out.view(-1, *y.shape[1:])
+    return out
 
 
 def weighted_sum(
