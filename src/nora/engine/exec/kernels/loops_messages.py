@@ -154,7 +154,7 @@ def scatter(csr, source, frontier, change, sizes, out, masses):
 def edge_messages(csr, src_ptr, sources, frontier, edges_changed, y, change, unit, delta, scratch):
     """Messages along edges that are removed (negative) and added: the row of each, the message, its size.
 
-    What a source sends anew along its other edges is `change`. It counts for removed edges too.
+    `change` is that of each source's messages along all edges of the graph, the removed ones included.
     """
     slot, row_of = scratch.slot, scratch.lost
     source, ptr, node, norm_src = sources.source, frontier.ptr, frontier.node, csr.norm_src
