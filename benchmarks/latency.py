@@ -212,6 +212,44 @@ class Reach:
         return spent
 
 
+def edited(
+    made: Any, remove: list[Any], add: list[Any], edits: int, batch: int, reach: Reach
+) -> tuple[dict[str, Any], Any, Any]:
+    """Times of edits; the predictions and the graph after all of them."""
+    import nora
+
+    preparing = timed(lambda: made.apply(nora.Edits(remove_edges=[remove.pop()])))
+    made.apply(nora.Edits(add_edges=[add.pop()]))
+    found: dict[str, Any] = {"preparing": preparing}
+    times: dict[str, list[float]] = {"removed": [], "added": []}
+    edges: dict[str, list[tuple[int, int]]] = {"removed": [], "added": []}
+    for _ in range(edits):
+        for kind, rest in (("removed", remove), ("added", add)):
+            edge = rest.pop()
+            one = nora.Edits(**{"remove_edges" if kind == "removed" else "add_edges": [edge]})
+            times[kind].append(timed(lambda one=one: made.apply(one))["cpu"])
+            edges[kind].append(edge)
+    for kind in times:
+        rows = [reach.rows([edge]) for edge in edges[kind]]
+        products = [reach.products([edge]) for edge in edges[kind]]
+        found[kind] = {
+            "median": statistics.median(times[kind]),
+            "p95": quantile(times[kind], 0.95),
+            "rows_median": [statistics.median(layer) for layer in zip(*rows, strict=True)],
+            "rows_p95": [quantile(layer, 0.95) for layer in zip(*rows, strict=True)],
+            "products_median": statistics.median(products),
+            "products_p95": quantile(products, 0.95),
+        }
+    some = [*remove[: batch // 2], *add[: batch // 2]]
+    together = nora.Edits(remove_edges=some[: batch // 2], add_edges=some[batch // 2 :])
+    found["batch_of_100"] = {
+        **timed(lambda: made.apply(together)),
+        "rows": reach.rows(some),
+        "products": reach.products(some),
+    }
+    return found | {"how": made.how}, made.predictions, made.data
+
+
 def live(name: str, layers: int, edits: int = 40, batch: int = 100) -> dict[str, Any]:
     """Edges of the ogbn-arxiv graph that come and go for good."""
     import torch
@@ -246,38 +284,7 @@ def live(name: str, layers: int, edits: int = 40, batch: int = 100) -> dict[str,
             return model(graph.x, graph.edge_index).softmax(dim=-1)
 
     pass_time = median([timed(lambda: a_pass(data)) for _ in range(2)])
-    made = nora.Live(model, data)
-    preparing = timed(lambda: made.apply(nora.Edits(remove_edges=[remove.pop()])))
-    made.apply(nora.Edits(add_edges=[add.pop()]))
-    found: dict[str, Any] = {}
-    times: dict[str, list[float]] = {"removed": [], "added": []}
-    edges: dict[str, list[tuple[int, int]]] = {"removed": [], "added": []}
-    for _ in range(edits):
-        for kind, rest in (("removed", remove), ("added", add)):
-            edge = rest.pop()
-            one = nora.Edits(**{"remove_edges" if kind == "removed" else "add_edges": [edge]})
-            times[kind].append(timed(lambda one=one: made.apply(one))["cpu"])
-            edges[kind].append(edge)
-    for kind in times:
-        rows = [reach.rows([edge]) for edge in edges[kind]]
-        products = [reach.products([edge]) for edge in edges[kind]]
-        found[kind] = {
-            "median": statistics.median(times[kind]),
-            "p95": quantile(times[kind], 0.95),
-            "rows_median": [statistics.median(layer) for layer in zip(*rows, strict=True)],
-            "rows_p95": [quantile(layer, 0.95) for layer in zip(*rows, strict=True)],
-            "products_median": statistics.median(products),
-            "products_p95": quantile(products, 0.95),
-        }
-    some = [*remove[: batch // 2], *add[: batch // 2]]
-    together = nora.Edits(remove_edges=some[: batch // 2], add_edges=some[batch // 2 :])
-    found["batch_of_100"] = {
-        **timed(lambda: made.apply(together)),
-        "rows": reach.rows(some),
-        "products": reach.products(some),
-    }
-    predictions, graph, how = made.predictions, made.data, made.how
-    del made
+    found, predictions, graph = edited(nora.Live(model, data), remove, add, edits, batch, reach)
     fresh = a_pass(graph)
     graph.x, model = graph.x.double(), model.double()
     truth = a_pass(graph)
@@ -285,9 +292,7 @@ def live(name: str, layers: int, edits: int = 40, batch: int = 100) -> dict[str,
         "nodes": data.num_nodes,
         "edges": there // 2,
         "pass": pass_time,
-        "preparing": preparing,
         **found,
-        "how": how,
         "largest_difference_to_a_pass": float((predictions - fresh).abs().max()),
         "largest_error": float((predictions - truth).abs().max()),
         "largest_error_of_a_pass": float((fresh - truth).abs().max()),

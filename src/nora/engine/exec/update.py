@@ -1,8 +1,8 @@
 """An edit made for good: the rows that it changes are written back, and edges exchanged in place.
 
-What was prepared stays prepared: every value gets its new rows as soon as no operation needs the original ones
-(`Chunk.writes`), and the edges of convolutions lose and gain entries without being sorted again. A sum is
-corrected by what changes, and made again before rounding errors can add up (see `Drift`). Nodes keep their
+What was prepared stays prepared: every value gets its new rows as soon as no operation needs the original
+ones (`Chunk.writes`), and the edges of convolutions lose and gain entries without being sorted again. A sum
+is corrected by what changes, and made again before rounding errors can add up (see `Drift`). Nodes keep their
 ids; one that goes loses its edges and stays as a row that is never read.
 
 This is done where rules follow all that is done with edges, and nothing is about the graph as a whole.
@@ -167,6 +167,8 @@ class Written:
     @staticmethod
     def _measure(op: Aggregate, node: Tensor) -> None:
         """How large the sums are that were made again: `Aggregate.size`."""
+        if not len(node):
+            return
         rest = op.output.base_rows()[node]
         if isinstance(op.added, Value):
             rest -= op.added.base_rows()[node]

@@ -246,11 +246,12 @@ def propagate(
     loops_messages.message_changes(
         changed_sources, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
     )
+    edges_delta, moved, scratch = _delta(edges, delta), _drift(drift), _scratch(edges.num_nodes)
     along_edges = None
     if len(delta):
         along_edges = loops_messages.edge_messages(
             csr, sources[0].numpy(), changed_sources, reached, edges_changed.numpy(), arrays.y, change,
-            unit, _delta(edges, delta), _scratch(edges.num_nodes),
+            unit, edges_delta, scratch,
         )  # fmt: skip
 
     narrow = width * dtype.itemsize <= NARROW_BYTES
@@ -279,7 +280,7 @@ def propagate(
             more,
             own,
             CANCELLATION_RATIO,
-            _drift(drift),
+            moved,
             block,
             masses,
             out,
@@ -289,7 +290,7 @@ def propagate(
             loops_messages.resum(
                 csr, sources[0].numpy(), changed_sources, reached, doubtful, arrays, y_rows, weight,
                 more, own,
-                _delta(edges, delta), block, out, _scratch(edges.num_nodes).slot,
+                edges_delta, block, out, scratch.slot,
             )  # fmt: skip
         new = rows_then[: last - first]
         if then is None:
