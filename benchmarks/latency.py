@@ -203,9 +203,8 @@ class Reach:
         sizes = zip(self.rows(edges)[:-1], self.widths[1:-1], self.widths[2:], strict=True)
         for rows, width, out in sizes:
             given, weight = torch.rand(rows, width), torch.rand(width, out)
-            for _ in range(
-                2 if self.name == "sage" else 1
-            ):  # one for the neighbours, one for itself
+            # SAGE has one for the neighbours and one for the node itself.
+            for _ in range(2 if self.name == "sage" else 1):
                 start = time.process_time()
                 given @ weight
                 spent += time.process_time() - start
