@@ -1,7 +1,7 @@
 """How long one question takes beside what it changes: at any size of graph, for the first time, and live.
 
     python benchmarks/latency.py                        # all parts, one process after another
-    python benchmarks/latency.py --only size live-gcn
+    python benchmarks/latency.py --only size live-gcn-3
     python benchmarks/latency.py --src PATH/TO/src --name before
 
 Every part runs in a process of its own with one thread. Times are CPU seconds, since the machine is shared;
@@ -10,9 +10,12 @@ seconds of the clock stand beside them. Ratios are of times measured in the same
 `size`: graphs of mean degree 8 with 10,000 and 500,000 nodes, 2-layer SAGE and GAT, a prepared session: what
 a call of `influence` for one node takes, `what_if` of one node, and one removal more (3,000 against 30).
 `first`: 300 removals of a power-law graph of a million nodes and ten million edges, 2-layer SAGE of width 64,
-in forward passes of the same process. `live-gcn`, `live-sage`, `live-gat`: edges of the ogbn-arxiv graph (two
-layers, 256 hidden, random weights, see `arxiv.py`), one at a time and 100 in one batch; at the end the
-predictions are compared with a fresh pass. `start`: the first call of a process on Cora beside its second.
+in forward passes of the same process. `live-gcn-2`, `live-sage-3` and so on: edges of the ogbn-arxiv graph
+(2 or 3 layers, 256 hidden, batch norm, random weights, see `arxiv.py`) that come and go, one at a time and
+100 in one batch. Removed edges are drawn from the edges, so most are at hubs; added ones join random nodes.
+Beside the time of an edit: the rows it reaches in each layer, and the time of the matrix products of these
+rows alone. At the end the predictions are compared with a fresh pass, and both with one in float64.
+`start`: the first call of a process on Cora beside its second.
 """
 
 from __future__ import annotations
@@ -156,7 +159,97 @@ def first(nodes: int = 1_000_000, edges: int = 10_000_000) -> dict[str, Any]:
     }
 
 
-def live(name: str, edits: int = 25, batch: int = 100) -> dict[str, Any]:
+def quantile(values: list[float], share: float) -> float:
+    """The smallest value that so many are not above."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+class Reach:
+    """What an edit of edges reaches: rows by layer, and the time of their matrix products alone.
+
+    Args:
+        name: The architecture.
+        edge_index: The graph's edges; edits change few of them.
+        num_nodes: Number of nodes.
+        widths: Of the features, of each hidden layer, and of the output.
+    """
+
+    def __init__(self, name: str, edge_index: Any, num_nodes: int, widths: list[int]) -> None:
+        import numpy as np
+        from scipy.sparse import csr_matrix
+
+        ends = edge_index.numpy()
+        shape = (num_nodes, num_nodes)
+        self.adjacency = csr_matrix((np.ones(ends.shape[1]), ends), shape)
+        self.name, self.widths = name, widths
+
+    def rows(self, edges: list[tuple[int, int]]) -> list[int]:
+        """The rows that change in each layer's output; GCN normalises the neighbours again."""
+        import numpy as np
+
+        reached = np.unique(np.array(edges))
+        found = []
+        for layer in range(len(self.widths) - 1):
+            if layer or self.name == "gcn":
+                reached = np.union1d(reached, self.adjacency[reached].indices)
+            found.append(len(reached))
+        return found
+
+    def products(self, edges: list[tuple[int, int]]) -> float:
+        """CPU seconds of the matrix products of changed rows."""
+        import torch
+
+        spent = 0.0
+        sizes = zip(self.rows(edges)[:-1], self.widths[1:-1], self.widths[2:], strict=True)
+        for rows, width, out in sizes:
+            given, weight = torch.rand(rows, width), torch.rand(width, out)
+            # SAGE has one for the neighbours and one for the node itself.
+            for _ in range(2 if self.name == "sage" else 1):
+                start = time.process_time()
+                given @ weight
+                spent += time.process_time() - start
+        return spent
+
+
+def edited(
+    made: Any, remove: list[Any], add: list[Any], edits: int, batch: int, reach: Reach
+) -> tuple[dict[str, Any], Any, Any]:
+    """Times of edits; the predictions and the graph after all of them."""
+    import nora
+
+    preparing = timed(lambda: made.apply(nora.Edits(remove_edges=[remove.pop()])))
+    made.apply(nora.Edits(add_edges=[add.pop()]))
+    found: dict[str, Any] = {"preparing": preparing}
+    times: dict[str, list[float]] = {"removed": [], "added": []}
+    edges: dict[str, list[tuple[int, int]]] = {"removed": [], "added": []}
+    for _ in range(edits):
+        for kind, rest in (("removed", remove), ("added", add)):
+            edge = rest.pop()
+            one = nora.Edits(**{"remove_edges" if kind == "removed" else "add_edges": [edge]})
+            times[kind].append(timed(lambda one=one: made.apply(one))["cpu"])
+            edges[kind].append(edge)
+    for kind in times:
+        rows = [reach.rows([edge]) for edge in edges[kind]]
+        products = [reach.products([edge]) for edge in edges[kind]]
+        found[kind] = {
+            "median": statistics.median(times[kind]),
+            "p95": quantile(times[kind], 0.95),
+            "rows_median": [statistics.median(layer) for layer in zip(*rows, strict=True)],
+            "rows_p95": [quantile(layer, 0.95) for layer in zip(*rows, strict=True)],
+            "products_median": statistics.median(products),
+            "products_p95": quantile(products, 0.95),
+        }
+    some = [*remove[: batch // 2], *add[: batch // 2]]
+    together = nora.Edits(remove_edges=some[: batch // 2], add_edges=some[batch // 2 :])
+    found["batch_of_100"] = {
+        **timed(lambda: made.apply(together)),
+        "rows": reach.rows(some),
+        "products": reach.products(some),
+    }
+    return found | {"how": made.how}, made.predictions, made.data
+
+
+def live(name: str, layers: int, edits: int = 40, batch: int = 100) -> dict[str, Any]:
     """Edges of the ogbn-arxiv graph that come and go for good."""
     import torch
 
@@ -165,7 +258,9 @@ def live(name: str, edits: int = 25, batch: int = 100) -> dict[str, Any]:
 
     data = load()[0]
     torch.manual_seed(0)
-    model = nora.build_model(name, data.x.size(1), CATEGORIES, **SIZES[name]).eval()
+    features = data.x.size(1)
+    sizes = {**SIZES[name], "num_layers": layers, "norm": True}
+    model = nora.build_model(name, features, CATEGORIES, **sizes).eval()
     chance, there = random.Random(0), data.edge_index.size(1)
     known = set(map(tuple, data.edge_index.t().tolist()))
     gone, come = set(), set()
@@ -175,35 +270,31 @@ def live(name: str, edits: int = 25, batch: int = 100) -> dict[str, Any]:
         pair = tuple(sorted(chance.sample(range(data.num_nodes), 2)))
         if pair not in known:
             come.add(pair)
+    del known
     remove, add = sorted(gone), sorted(come)
     chance.shuffle(remove)
     chance.shuffle(add)
+    reach = Reach(
+        name, data.edge_index, data.num_nodes, [features, *[256] * (layers - 1), CATEGORIES]
+    )
 
     def a_pass(graph: Any) -> Any:
         with torch.no_grad():
             return model(graph.x, graph.edge_index).softmax(dim=-1)
 
     pass_time = median([timed(lambda: a_pass(data)) for _ in range(2)])
-    made = nora.Live(model, data)
-    preparing = timed(lambda: made.apply(nora.Edits(remove_edges=[remove.pop()])))
-    made.apply(nora.Edits(add_edges=[add.pop()]))
-    times: dict[str, list[dict[str, float]]] = {"removed": [], "added": []}
-    for _ in range(edits):
-        less, more = nora.Edits(remove_edges=[remove.pop()]), nora.Edits(add_edges=[add.pop()])
-        times["removed"].append(timed(lambda less=less: made.apply(less)))
-        times["added"].append(timed(lambda more=more: made.apply(more)))
-    together = nora.Edits(remove_edges=remove[: batch // 2], add_edges=add[: batch // 2])
-    batched = timed(lambda: made.apply(together))
-    error = (made.predictions - a_pass(made.data)).abs().max()
+    found, predictions, graph = edited(nora.Live(model, data), remove, add, edits, batch, reach)
+    fresh = a_pass(graph)
+    graph.x, model = graph.x.double(), model.double()
+    truth = a_pass(graph)
     return {
         "nodes": data.num_nodes,
         "edges": there // 2,
         "pass": pass_time,
-        "preparing": preparing,
-        **{kind: median(each) for kind, each in times.items()},
-        "batch_of_100": batched,
-        "how": made.how,
-        "largest_error_after_all": float(error),
+        **found,
+        "largest_difference_to_a_pass": float((predictions - fresh).abs().max()),
+        "largest_error": float((predictions - truth).abs().max()),
+        "largest_error_of_a_pass": float((fresh - truth).abs().max()),
         "peak_gb": peak_gb(),
     }
 
@@ -230,9 +321,7 @@ def start() -> dict[str, Any]:
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "size": size,
     "start": start,
-    "live-gcn": lambda: live("gcn"),
-    "live-sage": lambda: live("sage"),
-    "live-gat": lambda: live("gat"),
+    **{f"live-{name}-{layers}": partial(live, name, layers) for name in SIZES for layers in (2, 3)},
     "first": first,
 }
 

@@ -91,12 +91,14 @@ def test_predictions_stay_current_whatever_is_edited(name: str, renew_after: int
     assert data.num_nodes == 16
 
 
+@pytest.mark.parametrize("backend", ["compiled", "vectorised"])
 @pytest.mark.parametrize(
     ("name", "edits"), [("gcn", 250), ("gat", 50), ("sage", 50), ("gcnii", 50), ("drgat", 50)]
 )
 def test_rows_are_written_back_for_hundreds_of_edits_and_nothing_is_prepared_anew(
-    name: str, edits: int, monkeypatch: pytest.MonkeyPatch
+    name: str, edits: int, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(choice, "COMPILE_ABOVE", 0 if backend == "compiled" else 10**9)
     prepared, prepare = [], Engine.prepare
     monkeypatch.setattr(
         Engine, "prepare", staticmethod(lambda *given: prepared.append(1) or prepare(*given))
@@ -586,6 +588,62 @@ def test_rounding_errors_do_not_add_up_over_many_edits(
     with torch.no_grad():
         truth = model.double()(data.x.double(), data.edge_index).softmax(dim=1)
     torch.testing.assert_close(live.predictions.double(), truth, rtol=0, atol=3e-6)
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("undone", [False, True])
+def test_an_edit_that_is_interrupted_leaves_the_graph_before_it(
+    name: str, undone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    data = Data(x=torch.randn(30, FEATURES).double(), edge_index=barabasi(30, 3))
+    live = nora.Live(model := network(name), data)
+    edges = [tuple(data.edge_index[:, at].tolist()) for at in (0, 9, 20)]
+    live.apply(nora.Edits(remove_edges=[edges[0]]))
+    before, finish = live.predictions, Written.finish
+
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Written, "finish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        live.undo() if undone else live.apply(nora.Edits(remove_edges=[edges[1]]))
+    monkeypatch.setattr(Written, "finish", finish)
+    assert torch.equal(live.predictions, before)
+    for edits in (nora.Edits(remove_edges=[edges[2]]), nora.Edits(add_edges=[edges[2]])):
+        live.apply(edits)
+        with torch.no_grad():
+            truth = model(live.data.x, live.data.edge_index).softmax(dim=1)
+        torch.testing.assert_close(live.predictions, truth, rtol=0, atol=1e-9)
+    live.undo()
+    live.undo()
+    torch.testing.assert_close(live.predictions, before, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage", "gat"])
+def test_edges_of_a_hub_come_and_go_without_its_other_neighbours(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A star whose hub loses its edges one by one, until none is left, and gets them again."""
+    monkeypatch.setattr(choice, "COMPILE_ABOVE", 0)
+    torch.manual_seed(0)
+    leaves = torch.arange(1, 40)
+    edges = torch.stack([torch.zeros_like(leaves), leaves])
+    data = Data(x=torch.randn(40, FEATURES), edge_index=torch.cat([edges, edges.flip(0)], dim=1))
+    model = network(name).float()
+    live = nora.Live(model, data)
+    every = [(0, leaf) for leaf in leaves.tolist()]
+    steps = [nora.Edits(remove_edges=[edge]) for edge in every]
+    steps += [nora.Edits(add_edges=[edge]) for edge in every]
+    steps += [nora.Edits(remove_edges=every[:-1]), nora.Edits(add_edges=every[:-1])]
+    for edits in steps:
+        live.apply(edits)
+        graph = live.data
+        with torch.no_grad():
+            truth = model.double()(graph.x.double(), graph.edge_index).softmax(dim=1)
+        model.float()
+        torch.testing.assert_close(live.predictions.double(), truth, rtol=0, atol=1e-6)
+    assert live.how == "rows"
 
 
 def test_an_edge_comes_and_goes_at_nodes_that_come_and_go() -> None:

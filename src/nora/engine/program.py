@@ -85,8 +85,8 @@ class Program:
             reached[source[reached[target]]] = True
         return reached
 
-    def run(self, chunk: Chunk, seen: dict[Value, ChangedRows] | None = None) -> ChangedRows:
-        """Changed rows of the output for a chunk of edits; of every value in `seen`."""
+    def run(self, chunk: Chunk) -> ChangedRows:
+        """Changed rows of the output for a chunk of edits."""
         batch = chunk.edits
         edited = bool(batch.features)
         rows = {
@@ -100,7 +100,7 @@ class Program:
             chunk = replace(chunk, added_rows=added_rows)
             rows |= added_rows.seeds(self.ops)
             edited = True
-        return self.executor.run(chunk, rows, edited, seen)
+        return self.executor.run(chunk, rows, edited)
 
     @cached_property
     def executor(self) -> Executor:

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import HeteroData
 
 from nora.engine.effects import Effects
 from nora.engine.exec.edge_templates import AddedEdgeError
 from nora.engine.exec.update import Written, cannot_write
-from nora.engine.ir.changed_rows import ChangedRows
-from nora.engine.ir.op import Value
 from nora.engine.rounding import tolerated
 from nora.graph.edge_lookup import Directions, as_pairs, one_by_one
 from nora.graph.edge_sets import Kind, node_counts
@@ -33,8 +31,8 @@ from nora.model import Transform
 from nora.model.calling import Forward
 from nora.model.edited import After, Changes, predict_after
 from nora.model.task import Task
-from nora.questions.live_graph import Inverse, LiveGraph
-from nora.questions.live_ids import Moved
+from nora.questions.live_graph import LiveGraph
+from nora.questions.live_state import NOTHING, Asked, Rows, State, predicted_rows
 from nora.questions.live_versions import Version
 from nora.questions.session import Session
 from nora.questions.staleness import Staleness
@@ -46,61 +44,6 @@ from nora.stacklevel import warn
 EXPECTED = 1000
 # So many edits can be undone.
 UNDONE = 16
-NOTHING = EditBatch.of()
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """The graph after some edits.
-
-    Attributes:
-        session: The session about the snapshot, or about the `LiveGraph`.
-        edits: All edits since the snapshot, in its ids; of a `LiveGraph` the last ones.
-        done: The same, resolved.
-        place: Where every node that ever was is in the snapshot, by type; nodes added since have the ids
-            after its last one, and removed ones −1. In a `LiveGraph` every node has its own id.
-    """
-
-    session: Session
-    edits: Edits
-    done: EditBatch
-    place: dict[Kind, Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class State(Asked):
-    """The graph at one time; in a `LiveGraph` its edits are none.
-
-    Attributes:
-        predictions: The predictions of that time, of every node that ever was.
-        removed: The ids of all nodes that were removed, in a `LiveGraph`.
-        inverse: How the last edit is undone in a `LiveGraph`; None if the state before it is a snapshot.
-    """
-
-    predictions: Version
-    removed: Tensor | None = None
-    inverse: Inverse | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The predictions that an edit changes, by the ids of the first graph.
-
-    Attributes:
-        changes: What becomes of nodes that were there.
-        lost: Nodes that are removed by it.
-        more: Predictions of nodes that are added `[k, C]`.
-        inverse: How it is undone, once it is made.
-    """
-
-    changes: Changes
-    lost: Tensor
-    more: Tensor
-    inverse: Inverse | None
-
-    def after(self, before: Version) -> Version:
-        """The predictions after it."""
-        return before.replaced(self.changes, self.lost, self.more)
 
 
 class Live:
@@ -158,11 +101,12 @@ class Live:
             raise ValueError("this model has weights by node id: its graph cannot change")
         with problem.evaluating(), torch.no_grad():
             whole = replace(problem, task=problem.task.on_every_class()).predict()
-        predictions = Version(self._own(session, whole).clone())
+        predictions = Version(predicted_rows(session, whole, self._kind).clone())
         self._state = State(session, Edits(), NOTHING, place, predictions)
-        # What rows are written to, and the graph; None before the first edit. Or why there is no such thing.
-        self._live: tuple[Written, LiveGraph] | str | None = None
-        self._seen_right = False
+        # What rows are written to (None: it was left half written), and the graph; None before the first
+        # edit. Or why there is no such thing.
+        self._live: tuple[Written | None, LiveGraph] | str | None = None
+        self._compared_once = False
         self._stale = Staleness({"model": {"model": model, **self._made}})
         self._past: deque[State] = deque(maxlen=UNDONE)
         self.snapshots = 1
@@ -213,30 +157,28 @@ class Live:
         """Undo the last edit. Up to 16 edits can be undone."""
         if not self._past:
             raise ValueError("there is nothing to undo")
-        now, past = self._state, self._past.pop()
+        now, past = self._state, self._past[-1]
         past = replace(past, predictions=Version(past.predictions.whole()))
         if now.inverse is None:
+            self._past.pop()
             self._state = past
             self._live = self._live if isinstance(self._live, str) else None
             return
         live = self._live if isinstance(self._live, tuple) else None
-        written, graph = live or (None, self._graph_of(now))
+        written, graph = live or (None, now.graph(self._session))
         batch = graph.inverse(now.inverse)
         try:
             if written is not None:
-                seen: dict[Value, ChangedRows] = {}
-                chunk = written.chunk(batch)
-                with self._running(written), torch.no_grad():
-                    written.after(chunk, seen)
-                    written.write(chunk, seen, graph.edges.count)
+                self._changed(written, graph, batch, write=True)
         except AddedEdgeError:
             written = None
         graph.write(batch, batch.node)
         graph.fill(now.inverse.nodes, now.inverse.rows)
+        self._past.pop()
         self._state = replace(past, session=graph.session)
         if written is None:
             self._live = None
-            self._state = self._snapshot(self._state, graph)
+            self._state = self._state.snapshot(self._session, graph)
             self.snapshots += 1
 
     @property
@@ -249,27 +191,21 @@ class Live:
             return "not known yet"
         return f"snapshots: {self._live}" if isinstance(self._live, str) else "rows"
 
-    def _graph_of(self, state: State, total: int = 0) -> LiveGraph:
-        """The graph of a snapshot, with rows for so many ids."""
-        place = state.place[None]
-        there = (place >= 0).nonzero().flatten()
-        ids = there[place[there].argsort()]
-        data = state.done.apply(state.session.data)
-        assert isinstance(data, Data)
-        return LiveGraph.of(self._session, data, ids, max(total, len(place)))
-
     def _begin(self, total: int) -> tuple[Written, LiveGraph] | str:
         """What rows are written to, with room for so many ids."""
         state = self._state
-        if isinstance(self._live, tuple) and total > self._live[1].session.num_nodes:
-            self._state = state = self._snapshot(state, self._live[1])
+        if isinstance(self._live, tuple):
+            written, graph = self._live
+            if written is not None and total <= graph.session.num_nodes:
+                return written, graph
+            self._state = state = state.snapshot(self._session, graph)
             self._live = None
             self.snapshots += 1
         if self._live is None:
             if isinstance(state.session.data, HeteroData):
                 self._live = "nodes have types"
                 return self._live
-            graph = self._graph_of(state, total)
+            graph = state.graph(self._session, total)
             try:
                 problem = graph.session.problem()
                 problem = replace(problem, task=problem.task.on_every_class())
@@ -287,7 +223,7 @@ class Live:
             place = state.place[None]
             removed = (place < 0).nonzero().flatten()
             place = torch.where(place < 0, place, torch.arange(len(place)))
-            self._live = Written(engine), graph
+            self._live = found = Written(engine), graph
             self._state = replace(
                 state,
                 session=graph.session,
@@ -296,31 +232,21 @@ class Live:
                 place={None: place},
                 removed=removed,
             )
+            return found
         return self._live
-
-    def _snapshot(self, state: State, graph: LiveGraph) -> State:
-        """The graph as it is, as a snapshot."""
-        place = state.place[None]
-        there = place >= 0
-        return replace(
-            state,
-            session=self._session(graph.now(place)),
-            place={None: torch.where(there, there.cumsum(0) - 1, -1)},
-            removed=None,
-        )
 
     def _compared(
         self, edits: Edits, changes: Changes, more: Tensor
     ) -> tuple[Asked, Tensor] | None:
         """What the definition gives, if the rows of the first edit are not that; else None."""
         assert isinstance(self._live, tuple)
-        snapshot = self._snapshot(self._state, self._live[1])
-        asked = self._together(edits, snapshot)
+        snapshot = self._state.snapshot(self._session, self._live[1])
+        asked = snapshot.after(edits, self._both_ways)
         truth = self._by_definition(asked)
         rows = torch.cat([changes.predictions(self._state.predictions.whole()), more])
         error = (truth - rows).abs()
         error = error[~truth.isnan()].nan_to_num(torch.inf)
-        self._seen_right = True
+        self._compared_once = True
         scale = asked.session.task.scale(truth[~truth.isnan().flatten(1).any(dim=1)])
         if not error.numel() or float(error.max()) <= tolerated(truth.dtype) * scale:
             return None
@@ -347,25 +273,9 @@ class Live:
             return index.types[0]
         return next(kind for kind in index.types if bool(targets[index.span(kind)].any()))
 
-    def _own(self, session: Session, rows: Tensor) -> Tensor:
-        """The rows of the nodes that are predicted."""
-        return rows if self._kind is None else rows[session.node_index.span(self._kind)]
-
     def _renew(self) -> None:
         """Make the graph as it is the snapshot."""
-        state = self._state
-        done = state.done
-        session = self._session(done.apply(state.session.data))
-        gone = state.session.node_index.by_type(done.node)
-        counts, more = node_counts(state.session.data), done.added_counts
-        place = {}
-        for kind, there in state.place.items():
-            count = counts[kind] + more.get(kind, 0)
-            left = torch.ones(count, dtype=torch.bool)
-            left[gone[kind]] = False
-            new = torch.where(left, left.long().cumsum(0) - 1, -1)
-            place[kind] = torch.where(there >= 0, new[there.clamp(min=0)], -1) if count else there
-        self._state = State(session, Edits(), NOTHING, place, state.predictions)
+        self._state = self._state.renewed(self._session)
         self.snapshots += 1
 
     def _asked(self, edits: Edits) -> Asked:
@@ -375,43 +285,13 @@ class Live:
         if not edits:
             raise ValueError("the edits are empty: nothing would change")
         try:
-            return self._together(edits, self._state)
+            return self._state.after(edits, self._both_ways)
         except (ValueError, TypeError):
             if not self._state.edits:
                 raise
             # Two edits may contradict each other as one, though not one after the other.
             self._renew()
-            return self._together(edits, self._state)
-
-    def _together(self, edits: Edits, state: State) -> Asked:
-        session = state.session
-        came = state.done.added_counts
-        come = {}
-        if edits.add_nodes is not None:
-            come = session.resolve(Edits(add_nodes=edits.add_nodes)).added_counts
-        place = dict(state.place)
-        counts = node_counts(session.data)
-        if state.removed is not None:
-            counts[None] = len(place[None])
-        for kind, count in come.items():
-            last = counts[kind] + came.get(kind, 0)
-            place[kind] = torch.cat([place[kind], last + torch.arange(count)])
-        moved = Moved(session, state.place, place)
-        mine = Edits(
-            remove=moved.nodes(edits.remove),
-            remove_edges=moved.edges(edits.remove_edges),
-            add_edges=moved.edges(edits.add_edges),
-            add_nodes=edits.add_nodes,
-            features=moved.features(edits.features),
-            undirected=self._both_ways if edits.undirected is None else edits.undirected,
-        )
-        both = state.edits + mine if state.edits else mine
-        done = session.resolve(both)
-        for kind, gone in moved.gone(edits.remove).items():
-            if len(gone):
-                place[kind] = place[kind].clone()
-                place[kind][gone] = -1
-        return Asked(session, both, done, place)
+            return self._state.after(edits, self._both_ways)
 
     def _after(self, asked: Asked) -> After:
         problem = asked.session.problem()
@@ -426,28 +306,26 @@ class Live:
         asked = self._asked(edits)
         live = self._begin(max(len(place) for place in asked.place.values()))
         if isinstance(live, str):
-            return asked, self._by_id(asked, self._after(asked))
+            return asked, asked.by_id(self._after(asked), self._kind)
         written, graph = live
         if asked.session is not graph.session:
             asked = self._asked(edits)
         state, done = self._state, asked.done
         count, now = state.predictions.count, asked.place[None]
-        seen: dict[Value, ChangedRows] = {}
         batch = graph.batch(done, count, written.neighbours)
+        # One without neighbours may not change.
+        more = written.now(torch.arange(count, len(now)))
+        first = not self._compared_once
         try:
-            chunk = written.chunk(batch)
+            item, after = self._changed(written, graph, batch, write and not first)
         except AddedEdgeError:
-            snapshot = self._snapshot(state, graph)
-            asked = self._together(edits, snapshot)
+            snapshot = state.snapshot(self._session, graph)
+            asked = snapshot.after(edits, self._both_ways)
             answer = self._by_definition(asked)
             if write:
                 self._state, self._live = snapshot, None
                 self.snapshots += 1
             return asked, answer
-        with self._running(written), torch.no_grad():
-            item, after = written.after(chunk, seen)
-            # One without neighbours may not change.
-            more = written.now(torch.arange(count, len(now)))
         if len(done.node) or len(more):
             there = now[item] >= 0
             item, after = item[there], after[there]
@@ -457,43 +335,43 @@ class Live:
         assert state.removed is not None
         removed = torch.cat([state.removed, done.node]) if len(done.node) else state.removed
         changes = Changes(item, after, removed, state.predictions.at(item))
-        if not self._seen_right and (truth := self._compared(edits, changes, more)):
-            return truth
+        if first:
+            if truth := self._compared(edits, changes, more):
+                return truth
+            if write:
+                self._changed(written, graph, batch, write)
         inverse = None
         if write:
-            written.write(chunk, seen, graph.edges.count)
             inverse = graph.write(batch, done.node)
             for added in done.added_nodes.values():
                 graph.fill(torch.arange(count, len(now)), added.rows)
         return asked, Rows(changes, done.node, more, inverse)
+
+    def _changed(
+        self, written: Written, graph: LiveGraph, batch: EditBatch, write: bool
+    ) -> tuple[Tensor, Tensor]:
+        """The predictions that an edit changes, see `Written.after`; written back if asked for."""
+        chunk = written.chunk(batch, write)
+        with self._running(written), torch.no_grad():
+            if not write:
+                return written.after(chunk)
+            self._live = None, graph
+            found = written.after(chunk)
+            written.finish(chunk, graph.edges.count)
+            self._live = written, graph
+        return found
 
     def _by_definition(self, asked: Asked) -> Tensor:
         """Predictions of a full pass, by the ids of the first graph `[ids, C]`."""
         problem = asked.session.problem()
         problem = replace(problem, task=problem.task.on_every_class())
         with problem.evaluating(), torch.no_grad():
-            return self._by_id(asked, predict_after(problem, problem.predict(), asked.done))
+            return asked.by_id(predict_after(problem, problem.predict(), asked.done), self._kind)
 
     def _running(self, written: Written) -> AbstractContextManager[None]:
         """The model in eval mode, which is looked at only where it is not."""
         training = any(module.training for module in self._model.modules())
         return written.engine.problem.evaluating() if training else nullcontext()
-
-    def _by_id(self, asked: Asked, after: After) -> Tensor:
-        place = asked.place[self._kind]
-        rows = self._own(asked.session, after.predictions)
-        if after.added is not None:
-            counts = asked.done.added_counts
-            before = 0
-            for kind in asked.session.node_index.types:
-                if kind == self._kind:
-                    break
-                before += counts.get(kind, 0)
-            rows = torch.cat([rows, after.added[before : before + counts.get(self._kind, 0)]])
-        place = place.to(rows.device)
-        found = rows[place.clamp(min=0)]
-        found[place < 0] = float("nan")
-        return found
 
     def _effect(self, edits: Edits, asked: Asked, answer: Rows | Tensor) -> Effect:
         past = self._state.predictions

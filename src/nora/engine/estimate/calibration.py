@@ -17,8 +17,8 @@ A removal gets the errors of the calibration removals that are nearest in size:
     rough(r)² = σ(r)² + (tolerance · max(E(r), smallest calibrated E))² + unit² · V(r)
     stderr(r) = spread(r) · rough(r) / bias(r)
 
-Here `unit`, the median of `tolerance · E / √V`, converts importance to influence, and `bias` is the mean ratio
-of estimate to truth among the `NEAREST` calibration removals. `spread²` is the mean square of `error / rough`
+Here `unit`, the median of `tolerance · E / √V`, converts importance to influence; `bias` is the mean ratio of
+estimate to truth among the `NEAREST` calibration removals. `spread²` is the mean square of `error / rough`
 among these, together with the mean of all calibration removals at the weight of `MODERATING` removals: twenty
 seldom contain one from a tail, sixty more often (a moderated variance, Smyth 2004). It is multiplied by
 `n / (n − 2)` for `n` nearest ones, the variance of Student's t, because the scale is estimated, too.

@@ -47,7 +47,6 @@ class Executor:
         chunk: Chunk,
         given: dict[Value, ChangedRows],
         edited: bool = False,
-        seen: dict[Value, ChangedRows] | None = None,
     ) -> ChangedRows:
         """Changed rows of the output.
 
@@ -55,7 +54,6 @@ class Executor:
             chunk: The removals.
             given: Rows that are known to change.
             edited: Whether values that no removal changes may have changed, by an edit.
-            seen: Filled with the changed rows of every value.
         """
         nothing = chunk.nothing()
         rows: dict[Value, ChangedRows | LowRankRows] = dict(given)
@@ -72,20 +70,26 @@ class Executor:
         for op, finished in zip(self.ops, self.finished, strict=True):
             if op not in done and (edited or not op.output.static):
                 inputs = [rows.get(value, nothing) for value in op.inputs]
-                if seen is None and (lifted := self._low_rank(chunk, op, inputs)):
+                if lifted := self._low_rank(chunk, op, inputs):
                     rows[op.output] = lifted
                 else:
-                    then = self.epilogues.get(op) if seen is None else None
+                    then = self.epilogues.get(op)
                     values, made = _made(chunk, op, [spread(v) for v in op.inputs], then)
                     done |= {one for one in (then.ops if then else ())}
                     for value, changed in zip(values, made, strict=True):
                         rows[value] = changed
-                        if seen is not None:
-                            seen[value] = changed
-            for key in finished:
-                rows.pop(key, None)
-                all_rows.pop(key, None)
-        return spread(self.output)
+            for value in finished:
+                self._write(chunk, value, rows.pop(value, nothing))
+                all_rows.pop(value, None)
+        found = spread(self.output)
+        self._write(chunk, self.output, found)
+        return found
+
+    @staticmethod
+    def _write(chunk: Chunk, value: Value, changed: ChangedRows | LowRankRows) -> None:
+        """Write a value's changed rows back, if the chunk does so."""
+        if chunk.writes and isinstance(changed, ChangedRows) and len(changed):
+            value.write(changed.node, changed.rows)
 
     def _low_rank(
         self, chunk: Chunk, op: Op, inputs: Sequence[ChangedRows | LowRankRows]

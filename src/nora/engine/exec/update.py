@@ -1,16 +1,15 @@
 """An edit made for good: the rows that it changes are written back, and edges exchanged in place.
 
-What was prepared stays prepared: every value gets its new rows, and the edges of convolutions lose and gain
-entries without being sorted again. A sum is corrected by what changes, and made again before rounding errors
-can add up (see `Drift`). Nodes keep their ids; one that goes loses its edges and stays as a row that is never
-read.
+What was prepared stays prepared: every value gets its new rows as soon as no operation needs the original
+ones (`Chunk.writes`), and the edges of convolutions lose and gain entries without being sorted again. A sum
+is corrected by what changes, and made again before rounding errors can add up (see `Drift`). Nodes keep their
+ids; one that goes loses its edges and stays as a row that is never read.
 
 This is done where rules follow all that is done with edges, and nothing is about the graph as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -26,7 +25,7 @@ from nora.engine.ir.op import EVERYWHERE, Chunk, Op, RowOp, Value
 from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.gather import Concat, Gather
 from nora.engine.program import Program
-from nora.graph.edit_batch import ChangedFeatures, EditBatch
+from nora.graph.edit_batch import EditBatch
 
 
 def cannot_write(program: Program) -> str:
@@ -81,18 +80,18 @@ class Written:
             if isinstance(op, Aggregate | Attend):
                 self.moved[op] = torch.zeros(op.edges.num_nodes, dtype=torch.double)
 
-    def chunk(self, batch: EditBatch) -> Chunk:
+    def chunk(self, batch: EditBatch, writes: bool) -> Chunk:
         """One edit, which adds and removes no nodes.
+
+        Args:
+            batch: The edit.
+            writes: Whether it is made for good.
 
         Raises:
             AddedEdgeError: When rows do not tell what becomes of it.
         """
-        batch = replace(
-            batch,
-            features={
-                kind: x for kind, x in batch.features.items() if kind in self.program.features
-            },
-        )
+        features = {kind: x for kind, x in batch.features.items() if kind in self.program.features}
+        batch = replace(batch, features=features)
         added_rows = None
         if batch.added_edges:
             added_rows = AddedRows(self.program.templates, batch.added_edges, len(batch))
@@ -103,16 +102,12 @@ class Written:
             self.engine.backend,
             added_rows=added_rows,
             moved=self.moved,
+            writes=writes,
         )
 
-    def after(self, chunk: Chunk, seen: dict[Value, ChangedRows]) -> tuple[Tensor, Tensor]:
-        """The predictions that an edit changes: nodes `[q]`, ascending, and their new predictions `[q, …]`.
-
-        Args:
-            chunk: The edit.
-            seen: Filled with the changed rows of every value.
-        """
-        changed = self.program.run(chunk, seen)
+    def after(self, chunk: Chunk) -> tuple[Tensor, Tensor]:
+        """The predictions that an edit changes: nodes `[q]`, ascending, and new predictions `[q, …]`."""
+        changed = self.program.run(chunk)
         if len(changed):
             node, order = changed.node.sort()
             changed = ChangedRows(changed.ptr, node, changed.rows.index_select(0, order))
@@ -136,38 +131,26 @@ class Written:
                 found.append(pair)
         return torch.cat(found, dim=1).unique(dim=1) if found else torch.empty(2, 0).long()
 
-    def write(self, chunk: Chunk, seen: Mapping[Value, ChangedRows], first: int) -> None:
-        """Make an edit for good.
+    def finish(self, chunk: Chunk, first: int) -> None:
+        """Finish an edit whose rows are written: exchange edges, and note how far sums have moved.
 
         Args:
             chunk: The edit.
-            seen: The rows that it changes, by value.
             first: The edge id of the first edge that it adds.
         """
-        for kind, changed in chunk.edits.features.items():
-            _put(self.program.features[kind], changed)
-        for op in self.program.ops:
-            new = seen.get(op.output)
-            if new is not None and len(new):
-                _put(op.output, new)
         made = self._exchanged(chunk, first)
-        for op in self.program.ops:
-            if not isinstance(op, Aggregate | Attend):
-                continue
+        for op in self.moved:
+            assert isinstance(op, Aggregate | Attend)
             op.edges = made[op.edges]
-            new = seen.get(op.output)
-            if new is None or not len(new):
-                continue
-            drift = chunk.drift[op]
-            self.moved[op][new.node] = drift.new
+        for op, drift in chunk.drift.items():
+            self.moved[op][drift.node] = drift.new
             if isinstance(op, Aggregate):
-                self._measure(op, new, drift.new == 0)
-            else:
-                op.base.peak[new.node], op.base.share[new.node] = drift.peak, drift.share
-                sent = seen.get(op.inputs[0])
-                if sent is not None and len(sent) and "size" in vars(op.base):
-                    rows = op.base.y[sent.node]
-                    op.base.size[sent.node] = (rows.abs() * op.base.unit).sum(dim=-1)
+                self._measure(op, drift.node[drift.new == 0])
+            elif isinstance(op, Attend):
+                op.base.peak[drift.node], op.base.share[drift.node] = drift.peak, drift.share
+                if "size" in vars(op.base):
+                    rows = op.base.y[drift.sent]
+                    op.base.size[drift.sent] = (rows.abs() * op.base.unit).sum(dim=-1)
 
     def _exchanged(self, chunk: Chunk, first: int) -> dict[Edges, Edges]:
         """The edges of all convolutions after an edit, by the id of those before."""
@@ -182,11 +165,15 @@ class Written:
         return made
 
     @staticmethod
-    def _measure(op: Aggregate, new: ChangedRows, again: Tensor) -> None:
+    def _measure(op: Aggregate, node: Tensor) -> None:
         """How large the sums are that were made again: `Aggregate.size`."""
-        node, rows = new.node[again], new.rows[again]
-        plus = op.inputs[1].base_rows()[node] if isinstance(op.added, Value) else op.added
-        rest = rows - plus if len(plus) else rows
+        if not len(node):
+            return
+        rest = op.output.base_rows()[node]
+        if isinstance(op.added, Value):
+            rest -= op.added.base_rows()[node]
+        elif len(op.added):
+            rest -= op.added
         total = rest / op.edges.norm_dst[node].to(rest.dtype).unsqueeze(-1)
         op.size[node] = total.abs() @ op.unit.t()
 
@@ -202,8 +189,3 @@ class Written:
             peak=peak,
             share=share,
         )
-
-
-def _put(value: Value, changed: ChangedRows | ChangedFeatures) -> None:
-    if value.base is not None:
-        value.base.index_copy_(0, changed.node, changed.rows)

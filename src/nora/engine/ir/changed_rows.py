@@ -194,20 +194,24 @@ class Drift:
     Attributes:
         moved: The share of every node's sum that corrections have moved `[N]`, float64, and more for each of
             them; see `MOST_MOVED`.
-        new: The same of the reached rows after the edit `[T]`, 0 where they were summed again.
+        node: The reached rows `[T]`.
+        sent: The nodes whose messages have changed `[M]`.
+        new: How far the reached rows have moved after the edit `[T]`, 0 where they were summed again.
         peak, share: Of attention, the reached rows' fields of `Attention` after the edit `[T, H]`.
     """
 
     moved: Tensor
+    node: Tensor
+    sent: Tensor
     new: Tensor
     peak: Tensor
     share: Tensor
 
     @staticmethod
-    def of(moved: Tensor, count: int, like: Tensor) -> Drift:
-        """An empty drift of this many rows; `like` `[…, H]` are the denominators of an attention."""
-        peak, share = (like.new_empty(count, like.size(-1)) for _ in range(2))
-        return Drift(moved, moved.new_zeros(count), peak, share)
+    def of(moved: Tensor, node: Tensor, sent: Tensor, like: Tensor) -> Drift:
+        """An empty drift of the reached rows; `like` `[…, H]` are the denominators of an attention."""
+        peak, share = (like.new_empty(len(node), like.size(-1)) for _ in range(2))
+        return Drift(moved, node, sent, moved.new_zeros(len(node)), peak, share)
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,6 +78,11 @@ class Value:
             self.like = self.at(torch.zeros(min(1, self.space.size), dtype=torch.long))[:0].clone()
         return math.prod(self.like.shape[1:]) if self.space.size else 0
 
+    def write(self, node: Tensor, rows: Tensor) -> None:
+        """Make new rows the original ones, where these are kept."""
+        if self.base is not None:
+            self.base.index_copy_(0, node, rows)
+
     def base_rows(self) -> Tensor:
         """All original rows."""
         if self.base is None:
@@ -110,6 +115,7 @@ class Chunk:
     Attributes:
         moved: `Drift.moved` of the ops whose rows are updated in place.
         drift: Their drift after the edit, filled by the ops.
+        writes: Whether rows are updated in place: those of every value as soon as no op needs the old ones.
     """
 
     edits: EditBatch
@@ -122,11 +128,12 @@ class Chunk:
     sampling: ChunkSampling | None = None
     moved: Mapping[Op, Tensor] = field(default_factory=dict)
     drift: dict[Op, Drift] = field(default_factory=dict)
+    writes: bool = False
 
-    def drift_of(self, op: Op, count: int, like: Tensor) -> Drift | None:
-        """The drift of this many rows of an op, if they are updated in place; see `Drift.of`."""
+    def drift_of(self, op: Op, node: Tensor, sent: Tensor, like: Tensor) -> Drift | None:
+        """The drift of the reached rows of an op, if they are updated in place; see `Drift.of`."""
         if op in self.moved:
-            self.drift[op] = Drift.of(self.moved[op], count, like)
+            self.drift[op] = Drift.of(self.moved[op], node, sent, like)
         return self.drift.get(op)
 
     def num_added(self, space: Space) -> int:

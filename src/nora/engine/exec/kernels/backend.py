@@ -85,9 +85,10 @@ class Backend(Protocol):
     ) -> tuple[Tensor, ...]:
         """New outputs of the frontier `[T, F]`, or the values of `then` for them.
 
-        Sums are corrected by the messages that change. Where that eats up their digits, and where `tied`
-        says that edges are removed or added, they are summed over what is left of the neighbours. With a
-        `drift` also where they have moved too far; it gets how far they have moved.
+        Sums are corrected by the messages that change, and by those along removed and added edges. Where that
+        eats up their digits, they are summed over what is left of the neighbours; `vectorised` does so
+        wherever edges are removed or added (`edges_changed`). With a `drift` also where sums have moved too
+        far; it gets how far they have moved.
         """
 
     def attend(
@@ -103,9 +104,10 @@ class Backend(Protocol):
         target_slopes: TargetSlopes | None = None,
         drift: Drift | None = None,
     ) -> Tensor:
-        """Softmax-weighted sums of the reached rows `[T, H, C]`; `tied` marks ends of edges in `delta`.
+        """Softmax-weighted sums of the reached rows `[T, H, C]`.
 
-        `turning` is given where changed rows may count several times, `drift` where rows are written back.
+        `edges_changed` marks those that edges in `delta` lead to. `target_slopes` is given where
+        changed rows may count several times, `drift` where rows may be written back.
         """
 
     def weighted_sum(

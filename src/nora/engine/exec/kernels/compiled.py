@@ -242,11 +242,18 @@ def propagate(
     )
     y_rows, more = _flat(rows.rows), NewRows(plus.node.numpy(), _flat(plus.rows))
     weight = _weights(rows)
-    csr, unit, doubtful = edges.arrays, arrays.unit, edges_changed.clone().numpy()
+    csr, unit, doubtful = edges.arrays, arrays.unit, np.zeros(count, dtype=np.bool_)
     own = loops.places(reached.also[: len(plus)], count)
     loops_messages.message_changes(
         changed_sources, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
     )
+    edges_delta, moved, scratch = _delta(edges, delta), _drift(drift), _scratch(edges.num_nodes)
+    along_edges = None
+    if len(delta):
+        along_edges = loops_messages.edge_messages(
+            csr, sources[0].numpy(), changed_sources, reached, edges_changed.numpy(), arrays.y, change,
+            unit, edges_delta, scratch,
+        )  # fmt: skip
 
     narrow = width * dtype.itemsize <= NARROW_BYTES
     size = count if narrow or then is None else max(64, BLOCK_BYTES // (width * dtype.itemsize))
@@ -265,6 +272,8 @@ def propagate(
             loops_messages.gather_changes(
                 csr, changed_sources.source, arriving, change, sizes, block, out, masses
             )  # fmt: skip
+        if along_edges is not None:
+            loops_messages.add_edge_messages(along_edges, block, out, masses)
         unsure = loops_messages.exchange(
             csr,
             reached,
@@ -272,7 +281,7 @@ def propagate(
             more,
             own,
             CANCELLATION_RATIO,
-            _drift(drift),
+            moved,
             block,
             masses,
             out,
@@ -282,7 +291,7 @@ def propagate(
             loops_messages.resum_targets(
                 csr, sources[0].numpy(), changed_sources, reached, doubtful, arrays, y_rows, weight,
                 more, own,
-                _delta(edges, delta), block, out, _scratch(edges.num_nodes).slot,
+                edges_delta, block, out, scratch.slot,
             )  # fmt: skip
         new = rows_then[: last - first]
         if then is None:
@@ -316,32 +325,34 @@ def attend(
 ) -> Tensor:
     """See `Backend.attend`."""
     y = base.y
-    out = torch.empty(len(frontier.node), y[:1].numel(), dtype=y.dtype)
+    out = torch.empty(len(frontier.node), *y.shape[1:], dtype=y.dtype)
     removed, pairs = _pairs(edits.ptr, edits.node), _pairs(changed.ptr, changed.node)
     changed_sources, reached = (
         _source_arrays(frontier.source, frontier.row, frontier.scale),
         _frontier_arrays(frontier),
     )
     old, new = (
-        AttentionArrays(_flat(y), _flat(base.alpha_src), _flat(base.alpha_dst)),
-        AttentionArrays(*map(_flat, rows)),
+        AttentionArrays(*(one.contiguous().numpy() for one in given))
+        for given in ((y, base.alpha_src, base.alpha_dst), rows)
     )
     softmax = Softmax(
-        _flat(base.output), _flat(base.peak), _flat(base.share), base.unit.flatten().numpy(),
-        _flat(base.size),
-    )  # fmt: skip
+        *(
+            one.contiguous().numpy()
+            for one in (base.output, base.peak, base.share, base.unit, base.size)
+        )
+    )
     if changed.weight is None or target_slopes is None:
         row_weight, targets = np.empty(0), _no_slopes(out.numpy())
     else:
         row_weight = changed.weight.numpy()
-        place, slopes = target_slopes.place.numpy(), _flat(target_slopes.slope)
+        place, slopes = target_slopes.place.numpy(), target_slopes.slope.contiguous().numpy()
         targets = SlopeArrays(target_slopes.many, place, slopes)
     loops_attention.attend(
         edges.arrays, removed, pairs, row_weight, changed_sources, reached, old, new,
         y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), edges_changed.numpy(),
         CANCELLATION_RATIO, targets, _drift(drift), out.numpy(), _scratch(edges.num_nodes).slot,
     )  # fmt: skip
-    return out.view(-1, *y.shape[1:])
+    return out
 
 
 def weighted_sum(

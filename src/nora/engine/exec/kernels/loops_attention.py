@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nora.engine.exec.kernels.loops import by_slot, correction, jit
+from nora.engine.exec.kernels.loops import by_slot, correction, jit, jit_sums
 from nora.engine.exec.kernels.prefetch import prefetch, rows_ahead
 from nora.engine.ir.changed_rows import MOST_MOVED
 
@@ -37,14 +37,14 @@ def neighbours(csr, k, c, slot, delta, into):
 
 
 @jit
-def attend_in_full(here, source, base, new, slope, slot, weight, peak, total, out):
-    """One node's softmax-weighted sum over all sources of it, with its largest scores and denominators."""
+def attend_in_full(t, here, source, base, new, slope, slot, weight, peak, total, out):
+    """Row `t`: a softmax-weighted sum over all sources, with its largest scores and denominators.
+
+    `here` is the target's own part of the scores.
+    """
     y, alpha_src = base.y, base.alpha_src
     y_rows, alpha_src_rows = new.y, new.alpha_src
-    heads = alpha_src.shape[1]
-    width = y.shape[1] // heads
-    for f in range(y.shape[1]):
-        out[f] = 0
+    heads, width = y.shape[1], y.shape[2]
     for h in range(heads):
         largest = y.dtype.type(-np.inf)
         for e in range(len(source)):
@@ -61,6 +61,8 @@ def attend_in_full(here, source, base, new, slope, slot, weight, peak, total, ou
         peak[h], total[h] = largest, summed
         for e in range(len(source)):
             weight[e, h] /= summed
+        for f in range(width):
+            out[t, h, f] = 0
     ahead = rows_ahead(y)
     for e in range(len(source)):
         j = source[e]
@@ -70,16 +72,16 @@ def attend_in_full(here, source, base, new, slope, slot, weight, peak, total, ou
         for h in range(heads):
             share = weight[e, h]
             if m >= 0:
-                for f in range(h * width, (h + 1) * width):
-                    out[f] += share * y_rows[m, f]
+                for f in range(width):
+                    out[t, h, f] += share * y_rows[m, h, f]
             else:
-                for f in range(h * width, (h + 1) * width):
-                    out[f] += share * y[j, f]
+                for f in range(width):
+                    out[t, h, f] += share * y[j, h, f]
 
 
 @jit
-def attend_corrected(k, arriving, sources, base, new, slope, softmax, digits, total, out):
-    """One node's sum with some messages exchanged; the share that left it, −1 where too little is left.
+def attend_corrected(t, k, arriving, sources, base, new, slope, softmax, digits, total, out):
+    """Row `t`, of `k`, with some messages exchanged; the share that left it, −1 if too little is left.
 
     `peak` is the largest score of the original softmax and `share` its denominator. Subtracting most of
     a sum would leave rounding errors, so such nodes are left to `attend_in_full`. `total` gets the new
@@ -89,58 +91,65 @@ def attend_corrected(k, arriving, sources, base, new, slope, softmax, digits, to
     new_y, new_alpha_src = new.y, new.alpha_src
     source, row = sources.source, sources.row
     whole, peak, share, unit, size = softmax
-    heads = alpha_src.shape[1]
-    width = y.shape[1] // heads
+    heads, width = y.shape[1], y.shape[2]
     most = 0.0
     for h in range(heads):
         old = share[k, h]
         taken = 0.0
         rest = old
         mass = 0.0
-        for f in range(h * width, (h + 1) * width):
-            out[f] = whole[k, f] * old
+        for f in range(width):
+            out[t, h, f] = whole[k, h, f] * old
         for s in arriving:
             j, m = source[s], row[s]
             gone = np.exp(leaky(alpha_src[j, h] + alpha_dst[k, h], slope) - peak[k, h])
             rest -= gone
             taken += gone
             mass += gone * size[j, h]
-            for f in range(h * width, (h + 1) * width):
-                out[f] -= gone * y[j, f]
-            if m >= 0:
-                score = leaky(new_alpha_src[m, h] + alpha_dst[k, h], slope) - peak[k, h]
-                if score > 5:
-                    return -1.0
-                come = np.exp(score)
-                rest += come
-                for f in range(h * width, (h + 1) * width):
-                    out[f] += come * new_y[m, f]
+            if m < 0:
+                for f in range(width):
+                    out[t, h, f] -= gone * y[j, h, f]
+                continue
+            score = leaky(new_alpha_src[m, h] + alpha_dst[k, h], slope) - peak[k, h]
+            if score > 5:
+                return -1.0
+            come = np.exp(score)
+            rest += come
+            for f in range(width):
+                out[t, h, f] += come * new_y[m, h, f] - gone * y[j, h, f]
         if not rest > 0.1 * old:
             return -1.0
         most = max(most, taken / old)
         total[h] = rest
-        left = 0.0
-        for f in range(h * width, (h + 1) * width):
-            left += unit[f] * abs(out[f])
-            out[f] /= rest
+        left = size_of_head(out, t, h, unit)
+        inverse = y.dtype.type(1 / rest)
+        for f in range(width):
+            out[t, h, f] *= inverse
         if not left >= digits * mass:
             return -1.0
     return most
 
 
+@jit_sums
+def size_of_head(rows, t, h, unit):
+    """`Σ|row|` of one head, in units of its columns."""
+    size = rows.dtype.type(0)
+    for f in range(rows.shape[2]):
+        size += unit[h, f] * abs(rows[t, h, f])
+    return size
+
+
 @jit
-def add_alone(here, j, m, weight, base, new, slope, peak, total, before, out):
-    """Add the effect of one source's change alone on a softmax-weighted sum, times its weight."""
+def add_alone(t, here, j, m, weight, base, new, slope, peak, total, before, out):
+    """Add the effect of one source's change alone on a softmax-weighted sum to row `t`, times its weight."""
     y, alpha_src, new_y, new_alpha_src = base.y, base.alpha_src, new.y, new.alpha_src
-    heads = alpha_src.shape[1]
-    width = y.shape[1] // heads
-    for h in range(heads):
+    for h in range(y.shape[1]):
         old = np.exp(leaky(alpha_src[j, h] + here[h], slope) - peak[h])
         share = np.exp(leaky(new_alpha_src[m, h] + here[h], slope) - peak[h])
         rest = max(total[h] - old, y.dtype.type(0)) + share
-        for f in range(h * width, (h + 1) * width):
-            then = (before[f] * total[h] - old * y[j, f] + share * new_y[m, f]) / rest
-            out[f] += weight * (then - before[f])
+        for f in range(y.shape[2]):
+            then = (before[h, f] * total[h] - old * y[j, h, f] + share * new_y[m, h, f]) / rest
+            out[t, h, f] += weight * (then - before[h, f])
 
 
 @jit
@@ -202,7 +211,7 @@ def attend(
     is then added. Without weights all rows count once.
     """
     indptr, end, ptr, node = csr.in_ptr, csr.in_end, frontier.ptr, frontier.node
-    heads, width = base.alpha_src.shape[1], base.y.shape[1] // base.alpha_src.shape[1]
+    heads, width = base.y.shape[1], base.y.shape[2]
     longest = np.int64(0)
     for k in node:
         longest = max(longest, end[k] - indptr[k])
@@ -211,8 +220,8 @@ def attend(
     attention = np.empty((longest, heads), dtype=base.y.dtype)
     peak, total = np.empty(heads, dtype=base.y.dtype), np.empty(heads, dtype=base.y.dtype)
     spare_peak, spare_total = np.empty_like(peak), np.empty_like(total)
-    before = np.empty(base.y.shape[1], dtype=base.y.dtype)
-    turned = np.empty_like(before)
+    before = np.empty((heads, width), dtype=base.y.dtype)
+    turned = np.empty((1, heads, width), dtype=base.y.dtype)
     y, source, row, ahead = base.y, sources.source, sources.row, rows_ahead(base.y)
     arriving, sender, _ = by_slot(frontier.slot, frontier.edge_ptr, len(node), False)
     weighted = len(row_weight) > 0
@@ -251,7 +260,7 @@ def attend(
                     out[t] = softmax.output[k]
                 else:
                     left = attend_corrected(
-                        k, mine, sources, base, new, slope, softmax, digits, total, out[t]
+                        t, k, mine, sources, base, new, slope, softmax, digits, total, out
                     )
                     full = left < 0
                 if len(moved) > 0:
@@ -260,7 +269,7 @@ def attend(
             if full:
                 n = neighbours(csr, k, c, slot, delta, neighbour)
                 attend_in_full(
-                    here, neighbour[:n], base, new, slope, slot, attention, peak, total, out[t]
+                    t, here, neighbour[:n], base, new, slope, slot, attention, peak, total, out
                 )
             if len(moved) > 0:
                 new_moved[t] = 0.0 if full else new_moved[t]
@@ -271,7 +280,7 @@ def attend(
             for s in several[:extra]:
                 m = row[s]
                 add_alone(
-                    here, source[s], m, row_weight[m], base, new, slope, peak, total, before, out[t]
+                    t, here, source[s], m, row_weight[m], base, new, slope, peak, total, before, out
                 )
             if own < 0 or turns:
                 continue
@@ -280,15 +289,17 @@ def attend(
                 degree > targets.many
                 and np.abs(new.alpha_dst[own] - base.alpha_dst[k]).max() <= SMALL
             ):
-                for f in range(len(before)):
-                    step = new.alpha_dst[own, f // width] - base.alpha_dst[k, f // width]
-                    out[t, f] += weight * targets.slope[targets.place[k], f] * step
+                for h in range(heads):
+                    step = new.alpha_dst[own, h] - base.alpha_dst[k, h]
+                    for f in range(width):
+                        out[t, h, f] += weight * targets.slope[targets.place[k], h, f] * step
                 continue
             n = neighbours(csr, k, c, slot, delta, neighbour)
             attend_in_full(
-                new.alpha_dst[own], neighbour[:n], base, new, slope, slot, attention, spare_peak,
-                spare_total, turned,
+                0, new.alpha_dst[own], neighbour[:n], base, new, slope, slot, attention,
+                spare_peak, spare_total, turned,
             )  # fmt: skip
-            for f in range(len(before)):
-                out[t, f] += weight * (turned[f] - before[f])
+            for h in range(heads):
+                for f in range(width):
+                    out[t, h, f] += weight * (turned[0, h, f] - before[h, f])
         clean(c, removed, changed, delta, slot)

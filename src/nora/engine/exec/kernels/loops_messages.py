@@ -49,6 +49,15 @@ def size_of_sum(a, at, b, place, unit, scale):
     return size
 
 
+@jit_sums
+def size_of_change(new, at, old, place, unit, scale):
+    """`Σ|new − old|` of two rows in one of two units."""
+    size = new.dtype.type(0)
+    for f in range(new.shape[1]):
+        size += unit[scale, f] * abs(new[at, f] - old[place, f])
+    return size
+
+
 @jit
 def message_changes(sources, norm_src, y, y_rows, weight, unit, change, sizes):
     """The change of every source's message `[S, F]`, times its row's weight, and its size `[S, 2]`."""
@@ -142,11 +151,64 @@ def scatter(csr, source, frontier, change, sizes, out, masses):
 
 
 @jit
+def edge_messages(csr, src_ptr, sources, frontier, edges_changed, y, change, unit, delta, scratch):
+    """Messages along edges that are removed (negative) and added: the row of each, the message, its size.
+
+    `change` is that of each source's messages along all edges of the graph, the removed ones included.
+    """
+    slot, row_of = scratch.slot, scratch.lost
+    source, ptr, node, norm_src = sources.source, frontier.ptr, frontier.node, csr.norm_src
+    weighted, width = len(csr.in_weight) > 0, y.shape[1]
+    at = np.full(len(delta.source), -1, dtype=np.int64)
+    message = np.empty((len(at), width), dtype=y.dtype)
+    size = np.empty((len(at), 2), dtype=y.dtype)
+    for c in range(len(ptr) - 1):
+        if delta.ptr[c] == delta.ptr[c + 1]:
+            continue
+        for s in range(src_ptr[c], src_ptr[c + 1]):
+            slot[source[s]] = s
+        for t in range(ptr[c], ptr[c + 1]):
+            if edges_changed[t]:
+                row_of[node[t]] = t + 1
+        for i in range(delta.ptr[c], delta.ptr[c + 1]):
+            j, place = delta.source[i], delta.place[i]
+            at[i] = row_of[delta.target[i]] - 1
+            weight = delta.weight[i]
+            if place >= 0:
+                weight = -float(csr.in_weight[place]) if weighted else -1.0
+            w, old, s = y.dtype.type(weight), y.dtype.type(norm_src[j]), slot[j]
+            for f in range(width):
+                message[i, f] = w * (old * y[j, f] + (change[s, f] if s >= 0 else 0))
+            for scale in range(2):
+                size[i, scale] = size_of(message, i, unit, scale)
+        for s in range(src_ptr[c], src_ptr[c + 1]):
+            slot[source[s]] = -1
+        for t in range(ptr[c], ptr[c + 1]):
+            if edges_changed[t]:
+                row_of[node[t]] = 0
+    return at, message, size
+
+
+@jit
+def add_edge_messages(messages, rows, out, masses):
+    """Add messages along edges that are removed and added to the rows from `rows[0]` up to `rows[1]`."""
+    at, message, size = messages
+    for i in range(len(at)):
+        if rows[0] <= at[i] < rows[1]:
+            to = at[i] - rows[0]
+            for scale in range(2):
+                masses[to, scale] += size[i, scale]
+            for f in range(out.shape[1]):
+                out[to, f] += message[i, f]
+
+
+@jit
 def exchange(csr, frontier, base, more, own, digits, drift, rows, masses, out, doubtful):
     """New outputs from the changes of messages, in place: rescaled where `norm_dst` changed.
 
     `doubtful` is noted where the changes have eaten up the digits of a sum, or there is no number, or where
-    what is written back has moved too far; how many of these rows are.
+    what is written back has moved too far; how many of these rows are. What is written back has no `total`:
+    it follows from the output, and so a change of what is added counts as one of the sum.
     """
     moved, new_moved, arriving = drift.moved, drift.new, csr.arriving
     node, new_norm_dst, norm_dst = frontier.node, frontier.norm_dst, csr.norm_dst
@@ -164,7 +226,13 @@ def exchange(csr, frontier, base, more, own, digits, drift, rows, masses, out, d
         if len(moved) > 0:
             start = moved[k] + correction(arriving[k])
             now = start
-            doubtful[t] |= len(own) > 0 and own[t] >= 0
+            doubtful[t] |= norm_dst[k] == 0.0 or new_norm_dst[t] == 0.0
+            if len(own) > 0 and own[t] >= 0 and not doubtful[t]:
+                factor = out.dtype.type(1 / new_norm_dst[t])
+                for scale in range(2):
+                    masses[to, scale] += factor * size_of_change(
+                        more_rows, own[t], plus, k, unit, scale
+                    )
             for scale in range(2):
                 was, mass = size[k, scale], masses[to, scale]
                 doubtful[t] |= not (np.isfinite(was) and mass <= (MOST_MOVED - start) * was)
@@ -189,6 +257,16 @@ def exchange(csr, frontier, base, more, own, digits, drift, rows, masses, out, d
         if new_norm_dst[t] == norm_dst[k]:
             for f in range(width):
                 out[to, f] = whole[k, f] + factor * out[to, f]
+        elif len(moved) > 0:
+            ratio = out.dtype.type(new_norm_dst[t] / norm_dst[k])
+            if len(plus) > 0:
+                mine = k if len(plus) > 1 else 0
+                for f in range(width):
+                    rest = ratio * (whole[k, f] - plus[mine, f])
+                    out[to, f] = rest + factor * out[to, f] + plus[mine, f]
+            else:
+                for f in range(width):
+                    out[to, f] = ratio * whole[k, f] + factor * out[to, f]
         else:
             for f in range(width):
                 out[to, f] = factor * (total[k, f] + out[to, f])

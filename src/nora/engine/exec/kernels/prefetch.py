@@ -43,8 +43,8 @@ def _fetch(_: Any, array: Any, row: Any, offset: Any) -> Any:
 
 @jit
 def prefetch(array, row):
-    """Ask for one row of a matrix."""
-    for offset in range(0, array.shape[1] * array.itemsize, LINE):
+    """Ask for one row of an array."""
+    for offset in range(0, array.strides[0], LINE):
         _fetch(array, row, offset)
 
 
@@ -57,4 +57,4 @@ def prefetch_number(array, at):
 @jit
 def rows_ahead(array):
     """How many rows ahead of the current one are prefetched."""
-    return max(2, AHEAD_BYTES // max(1, array.shape[1] * array.itemsize))
+    return max(2, AHEAD_BYTES // max(1, array.strides[0]))
