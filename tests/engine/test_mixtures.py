@@ -9,6 +9,7 @@ from torch_geometric.data import HeteroData
 
 import nora
 from nora.engine.engine import Engine
+from nora.engine.exec.executor import Executor
 from nora.engine.exec.kernels import compiled, vectorised
 from nora.engine.ir.op import Chunk
 from nora.engine.passes import keep_low_rank as mixers
@@ -89,11 +90,12 @@ def test_signs_that_turn_are_seen() -> None:
     """In a small graph with large weights, many signs turn far from the removed node."""
     data, model = network(40, 1.0, 7), model_of(40, 7)
     engine = engine_of(model, data, vectorised)
-    course, seen = engine.program.executor, {}
-    relu = next(s for s in course.ops if isinstance(course.low_rank.get(s), Rectified))
+    whole = engine.program.executor
+    relu = next(op for op in whole.ops if isinstance(whole.low_rank.get(op), Rectified))
+    before = Executor.of(whole.ops[: whole.ops.index(relu)], relu.inputs[0])
     with torch.no_grad():
-        engine.program.run(Chunk(EditBatch.remove_nodes(torch.arange(40)), 40, vectorised), seen)
-    changed = seen[relu.inputs[0]]
+        chunk = Chunk(EditBatch.remove_nodes(torch.arange(40)), 40, vectorised)
+        changed = before.run(chunk, {})
     turned = (changed.rows > 0) != (relu.inputs[0].base_rows()[changed.node] > 0)
     assert int(turned.any(dim=1).sum()) > 40
 

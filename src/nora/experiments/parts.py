@@ -138,7 +138,7 @@ def table_of(document: Mapping[str, Any], heading: str) -> pd.DataFrame:
 def rows_of_table(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a table as a JSON file keeps them: six digits, None for what is unknown.
 
-    >>> records(pd.DataFrame({"method": ["nora"], "pearson": [0.12345678], "error": [float("nan")]}))
+    >>> rows_of_table(pd.DataFrame({"method": ["nora"], "pearson": [0.12345678], "error": [float("nan")]}))
     [{'method': 'nora', 'pearson': 0.123457, 'error': None}]
     """
     rows = json.loads(table.to_json(orient="records", double_precision=6))

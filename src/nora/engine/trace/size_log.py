@@ -267,6 +267,13 @@ _OWN_VALUES = (
     torch.Tensor.stride, torch.Tensor.nbytes.__get__, torch.Tensor.untyped_storage, torch.Tensor.storage,  # type: ignore[attr-defined]
     torch.Tensor.__repr__, torch.Tensor.__format__,
 )  # fmt: skip
+# Functions of torch that return or use a size.
+_WATCHED = {
+    _SHAPE, torch.Tensor.size, torch.Tensor.numel, torch.numel, torch.Tensor.nelement, torch.Tensor.__len__,
+    *_CROSS, *_VALUES, *_OWN_VALUES,
+}  # fmt: skip
+# Arguments that contain no size.
+_PLAIN = frozenset({Tensor, torch.nn.Parameter, int, float, bool, type(None), str})
 # Where torch's methods of tensors that are written in Python are.
 _METHODS = (torch._tensor.__file__, torch.overrides.__file__)
 # What torch raises where a size does not fit.
@@ -289,21 +296,25 @@ class SizeMode(Rewritten):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs, log = kwargs or {}, self.log
-        own = _is_called_by_user()
         sizes: list[Any] = []
-        args, kwargs = self._given(args, sizes), self._given(kwargs, sizes)
+        if not _PLAIN.issuperset(map(type, args)):
+            args = self._given(args, sizes)
+        if kwargs:
+            kwargs = self._given(kwargs, sizes)
         for one in sizes:
             if one.expression[0] != "size":  # sizes as they are differ between the traces
                 log.note("given", one.expression, one.value)
         try:
             out = super().__torch_function__(func, types, args, kwargs)
         except _MISFITS:
-            if own:
+            if _is_called_by_user():
                 self.raised.append(current_line())
             raise
         if sizes and isinstance(out, bool | int | float):
             for one in sizes:
                 log.note("plain", one.expression)
+        if func not in _WATCHED:
+            return out
         if func == _SHAPE or (func is torch.Tensor.size and isinstance(out, torch.Size)):
             return torch.Size(log.size(args[0], axis, n) for axis, n in enumerate(out))
         if func is torch.Tensor.size:
@@ -314,7 +325,7 @@ class SizeMode(Rewritten):
             return log.size(args[0], 0, out)
         if func in _CROSS and kwargs.get("dim", args[2] if len(args) > 2 else None) is None:
             self._first_of_three(args[0] if args else kwargs["input"])
-        if func in _VALUES or (own and any(func == one for one in _OWN_VALUES)):
+        if func in _VALUES or (func in _OWN_VALUES and _is_called_by_user()):
             log.values(args[0])
         return out
 
