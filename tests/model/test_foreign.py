@@ -221,6 +221,37 @@ class Noisy(nn.Module):
         return self.conv(x + torch.randn_like(x), edge_index)
 
 
+class OnFew(nn.Module):
+    """A layer between weights that have as many rows and columns as a small graph has nodes."""
+
+    def __init__(self, nodes: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.given = nn.Linear(FEATURES, nodes)
+        self.square = nn.Parameter(torch.randn(nodes, nodes))
+        self.norm = nn.BatchNorm1d(nodes)
+        self.conv = SAGEConv(nodes, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(self.norm(self.given(x) @ self.square), edge_index)
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [(i, j) for i in range(8) for j in range(8) if i != j],
+        [(2, 2), (3, 4), (7, 1), (6, 3)],
+    ],
+    ids=["a complete graph", "degrees of 0 and 1"],
+)
+def test_weights_of_the_size_of_a_small_graph_are_no_structure(edges: list) -> None:
+    data = Data(x=torch.randn(8, FEATURES), edge_index=torch.tensor(edges).t())
+    data.x, model = data.x.double(), OnFew(8).double().eval()
+    found = nora.influence(model, data, "exact", backend="vectorised", progress=False)
+    truth = by_hand.influence(model, data, list(range(8)))
+    torch.testing.assert_close(found.scores, truth, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("nodes", [None, [3]], ids=["all", "one"])
 def test_a_random_model_is_refused_for_few_nodes_too(method: str, nodes: list[int] | None) -> None:

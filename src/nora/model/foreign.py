@@ -187,6 +187,9 @@ def _holds_edges(problem: Problem, tensor: Tensor) -> bool:
     if tensor.shape == (n, n) and n > 2:
         if n > MOST_DENSE:
             return False
+        between = tensor[~torch.eye(n, dtype=torch.bool, device=tensor.device)]
+        if bool((between != 0).all() & (between != between[0]).any()):
+            return False  # in a complete graph, any weights `[N, N]` are where edges are
         pairs = (tensor != 0).nonzero().t()
     elif 2 in tensor.shape and not (tensor.is_floating_point() or tensor.is_complex()):
         pairs = tensor if tensor.size(0) == 2 else tensor.t()

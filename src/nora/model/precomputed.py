@@ -109,7 +109,7 @@ class Structure:
     def are_degrees(self, value: Tensor) -> bool:
         """Whether values of all nodes `[N]` are the degrees themselves, however few nodes there are."""
         return any(
-            bool((degree != degree[0]).any()) and bool((value == possible).all())
+            bool((possible != possible[0]).any()) and bool((value == possible).all())
             for degree in self.degrees
             for possible in (degree, degree.clamp(min=1))
         )
