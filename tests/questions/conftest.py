@@ -15,7 +15,7 @@ from networks import patchwork
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tensors go to disk as soon as they are made, as only large ones do otherwise."""
-    monkeypatch.setattr("nora.engine.store.ledger.LARGE", 1)
+    monkeypatch.setattr("nora.engine.store.array_store.LARGE", 1)
     # Nor does the clock of a busy machine decide whether full passes would be quicker.
     monkeypatch.setattr("nora.engine.verify.SHORT_SECONDS", float("inf"))
 

@@ -25,7 +25,7 @@ from nora.engine.lower.lowerings import is_ours, lowering_of
 from nora.engine.passes.optimise import optimise
 from nora.engine.program import Program
 from nora.engine.rounding import same
-from nora.engine.store.ledger import Ledger, moved
+from nora.engine.store.array_store import ArrayStore, moved
 from nora.engine.trace.align import AlignedProgram, CoincidenceError, align
 from nora.engine.trace.model import TracedCall, TraceInput, trace_on
 from nora.engine.trace.pass_inputs import decodes
@@ -46,7 +46,7 @@ DRAWS = 3
 
 
 @dataclass(frozen=True)
-class Recording:
+class SavedTraces:
     """What is left of the traces, to compile the model again without tracing it on the large graphs.
 
     Attributes:
@@ -109,13 +109,13 @@ def traced_call(problem: Problem) -> TracedCall | None:
 
 
 def compile_model(
-    problem: Problem, ledger: Ledger | None = None, first: Trace | None = None
+    problem: Problem, array_store: ArrayStore | None = None, first: Trace | None = None
 ) -> Program:
     """The program of the problem's model on its graph; call it in eval mode, without gradients.
 
     Args:
         problem: The question.
-        ledger: Takes note of what is made, and of the traces.
+        array_store: Collects arrays and traces, to save them.
         first: The trace of a pass over `G` that was made before; see `traced_call`.
 
     Raises:
@@ -127,7 +127,7 @@ def compile_model(
         more = () if problem.task.relation is None else (problem.task.relation,)
         output = problem.task.decoder(output, problem.task.pairs, *more)
     for rules in (True, False):
-        program = lower_model(problem, rules, ledger, first=first)
+        program = lower_model(problem, rules, array_store, first=first)
         try:
             optimise(program)
         except Exception as error:  # an operation that does not run must not end the user's run
@@ -161,7 +161,7 @@ def _warn_of_rules(model: nn.Module) -> None:
 def lower_model(
     problem: Problem,
     rules: bool = True,
-    ledger: Ledger | None = None,
+    array_store: ArrayStore | None = None,
     notes: Notes | None = None,
     first: Trace | None = None,
 ) -> Program:
@@ -170,7 +170,7 @@ def lower_model(
     Args:
         problem: The question.
         rules: Lower convolutions that have a lowering as one.
-        ledger: Takes note of what is made, and of the traces.
+        array_store: Collects arrays and traces, to save them.
         notes: Takes note of what becomes of the operations, and of all that cannot be lowered.
         first: The trace of a pass over `G`, if there is one.
     """
@@ -202,11 +202,11 @@ def lower_model(
         trace_more(graphs[len(given) :])
         extents = [Extent.of(problem, data, task) for data, task, _ in graphs]
         try:
-            program = _lowered(problem, extents, traces, ledger, notes)
-            if ledger is not None:
+            program = _lowered(problem, extents, traces, array_store, notes)
+            if array_store is not None:
                 sizes = [sizes_of(trace) for trace in traces[: len(given)]]
                 small = [(data, task) for data, task, _ in graphs[len(given) :]]
-                ledger.recording = Recording(rules, extents, sizes, small)
+                array_store.traces = SavedTraces(rules, extents, sizes, small)
             return program
         except CoincidenceError:
             if draw == DRAWS - 1:
@@ -225,31 +225,31 @@ def _aligns(traces: list[Trace]) -> bool:
     return True
 
 
-def lower_again(problem: Problem, recording: Recording, ledger: Ledger) -> Program:
-    """The same program once more: the model runs on the small graphs alone, and rows are those of the ledger.
+def lower_again(problem: Problem, traces: SavedTraces, array_store: ArrayStore) -> Program:
+    """Lower the model again from saved traces: it runs on the small graphs only, and arrays are restored.
 
     Raises:
         OtherTraceError: When the model does something else than was traced.
     """
-    watched = watched_modules(problem.model, recording.rules and not problem.by_id)
-    problem.run(problem.asked(*recording.samples[0]))  # the first pass is made on copies
+    watched = watched_modules(problem.model, traces.rules and not problem.by_id)
+    problem.run(problem.asked(*traces.samples[0]))  # the first pass is made on copies
     small = [
         trace_on(problem, (data, task, None), watched, part=True)[0]
-        for data, task in recording.samples
+        for data, task in traces.samples
     ]
-    large = [with_sizes(small[0], sizes) for sizes in recording.sizes]
-    return _lowered(problem, recording.extents, [*large, *small], ledger)
+    large = [with_sizes(small[0], sizes) for sizes in traces.sizes]
+    return _lowered(problem, traces.extents, [*large, *small], array_store)
 
 
 def _lowered(
     problem: Problem,
     extents: list[Extent],
     traces: list[Trace],
-    ledger: Ledger | None,
+    array_store: ArrayStore | None,
     notes: Notes | None = None,
 ) -> Program:
     """The program of what the traces have in common."""
-    with nullcontext() if ledger is None else ledger.walking():
+    with nullcontext() if array_store is None else array_store.walking():
         return _program(problem, GraphInputs(problem, extents), align(traces), notes)
 
 

@@ -25,7 +25,7 @@ from nora.engine.ir.edges import csr
 from nora.engine.ir.op import EVERYWHERE, Chunk
 from nora.engine.ir.pointers import owner_of
 from nora.engine.program import Program
-from nora.engine.store.ledger import Ledger
+from nora.engine.store.array_store import ArrayStore
 from nora.engine.trace.pass_inputs import decodes
 from nora.engine.trace.trace import Trace
 from nora.engine.unsupported import UnsupportedError
@@ -97,7 +97,7 @@ class Engine:
     def prepare(
         problem: Problem,
         backend: Backend,
-        ledger: Ledger | None = None,
+        array_store: ArrayStore | None = None,
         first: Trace | None = None,
         removals: int = 1,
     ) -> Engine:
@@ -106,14 +106,14 @@ class Engine:
         Args:
             problem: The question.
             backend: The compiled or the vectorised functions.
-            ledger: Takes note of what is made.
+            array_store: Collects arrays, to save them.
             first: The trace of a pass over `G`, if there is one.
             removals: How many will be asked for.
         """
         with torch.no_grad():
-            program = compile_model(problem, ledger, first)
-            # With a ledger, rows may lie in files.
-            if ledger is None and removals >= problem.num_nodes / MANY:
+            program = compile_model(problem, array_store, first)
+            # With a store, rows may lie in files.
+            if array_store is None and removals >= problem.num_nodes / MANY:
                 program.into_large_pages()
             before = problem.predict()
         return Engine(problem, program, before, backend)

@@ -7,7 +7,7 @@ from typing import Any
 from nora.engine import verify as verification
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import BackendName, pick_backend
-from nora.engine.store.ledger import Ledger
+from nora.engine.store.array_store import ArrayStore
 from nora.engine.trace.trace import Trace
 from nora.engine.unsupported import UnsupportedError
 from nora.engine.verify import is_worth_preparing, removals_to_verify, verify_engine
@@ -26,13 +26,13 @@ class Prepared:
 
     Attributes:
         preparations: How often an engine was made: 0 or 1.
-        ledger: Records what an engine is made of, so that it can be saved.
+        array_store: Collects the arrays of an engine, to save them.
         first_trace: The trace of the first pass over a large graph, until an engine is made of it.
     """
 
     def __init__(self, engine: Engine | None = None, facts: dict[str, Any] | None = None) -> None:
         self.preparations = 0
-        self.ledger: Ledger | None = None
+        self.array_store: ArrayStore | None = None
         self.first_trace: Trace | None = None
         self._engine = engine
         self._refusal: UnsupportedError | None = None
@@ -84,7 +84,7 @@ class Prepared:
             self.preparations += 1
             try:
                 self._engine = Engine.prepare(
-                    problem, functions, self.ledger, self.first_trace, removals
+                    problem, functions, self.array_store, self.first_trace, removals
                 )
             except UnsupportedError as reason:
                 self._refusal = reason

@@ -17,7 +17,7 @@ from torch_geometric.nn import MessagePassing
 
 from nora.engine.engine import Engine
 from nora.engine.rounding import tolerated
-from nora.engine.store.ledger import make_room
+from nora.engine.store.array_store import make_room
 from nora.engine.unsupported import UnsupportedError, described
 from nora.graph.edit_batch import EditBatch
 from nora.graph.removal import kept

@@ -21,7 +21,7 @@ from nora.engine.cost import preparation_cost
 from nora.engine.exec.kernels.choice import pick_backend
 from nora.engine.prepared import Prepared
 from nora.engine.store.array_folder import Reader, write_engine_folder
-from nora.engine.store.ledger import Ledger, moving
+from nora.engine.store.array_store import ArrayStore, moving
 from nora.engine.store.saved import kept_engine, opened_engine
 from nora.engine.unsupported import UnsupportedError
 from nora.engine.verify import compare_with
@@ -175,8 +175,8 @@ def keep(
         )
     with progress_bar("checking the model", None, progress):
         problem = session.problem()
-    prepared, ledger = Prepared(), Ledger()
-    prepared.ledger, prepared.first_trace = ledger, session.prepared.first_trace
+    prepared, array_store = Prepared(), ArrayStore()
+    prepared.array_store, prepared.first_trace = array_store, session.prepared.first_trace
     with problem.evaluating():
         asked = fingerprint(problem, "", {}, key)
         with write_engine_folder(path, replace or path.exists()) as writer:
@@ -201,10 +201,10 @@ def keep(
                 "output": writer.add(problem.output()),
                 "by_id": problem.by_id,
                 "verified": facts,
-                "engine": kept_engine(engine, ledger, writer),
+                "engine": kept_engine(engine, array_store, writer),
             }
             writer.finish(document)
-    session.prepared, prepared.ledger = prepared, None  # it holds all that was made on the way
+    session.prepared, prepared.array_store = prepared, None  # it holds all that was made on the way
     return path
 
 

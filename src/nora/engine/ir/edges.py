@@ -12,7 +12,7 @@ from scipy import sparse
 from torch import Tensor
 
 from nora.engine.ir.pointers import owner_of, ptr_of
-from nora.engine.store.ledger import enter, moved_all
+from nora.engine.store.array_store import enter, moved_all
 from nora.graph.edit_batch import EditBatch
 from nora.sparse import csr_matrix, expanded
 

@@ -16,7 +16,7 @@ from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows, Drift
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.space import Space
-from nora.engine.store.ledger import enter, moved
+from nora.engine.store.array_store import enter, moved
 from nora.graph.edit_batch import EditBatch
 
 if TYPE_CHECKING:

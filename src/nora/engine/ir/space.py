@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nora.engine.ir.edges import csr
 from nora.engine.ir.pointers import owner_of
-from nora.engine.store.ledger import enter, moved
+from nora.engine.store.array_store import enter, moved
 from nora.graph.edit_batch import EditBatch
 from nora.sparse import expanded
 

@@ -26,7 +26,7 @@ from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.blend import Blend
 from nora.engine.ops.gather import Concat, Gather
 from nora.engine.ops.reduce import Reduce, Reduction, depth_after
-from nora.engine.store.ledger import made_once
+from nora.engine.store.array_store import made_once
 from nora.engine.trace.align import AlignedOp
 from nora.engine.trace.trace import Ref
 from nora.engine.trace.trees import leaves

@@ -18,7 +18,7 @@ from nora.engine.lower.known import Known, Layout, Matrix, Picked, Pointers, Tra
 from nora.engine.lower.lower_program import lower_program
 from nora.engine.lower.lowerings import Lowering, lowering_of
 from nora.engine.lower.structure import SIZED_BY_LARGEST
-from nora.engine.store.ledger import open_ledger
+from nora.engine.store.array_store import open_array_store
 from nora.engine.trace.align import AlignedProgram, align
 from nora.engine.trace.recorder import record
 from nora.engine.trace.sizes import sizes_of, with_sizes
@@ -369,15 +369,15 @@ def _map_traces(
         rows = [torch.cat([row, row[: max(count - len(row), 0)]])[:count] for row in rows]
         return record(partial(function, *rows), {str(k): row for k, row in enumerate(rows)})
 
-    ledger = open_ledger()
-    if ledger is None:
+    array_store = open_array_store()
+    if array_store is None:
         return [traced(count) for count in counts]
-    name = ledger.name("map")
-    if ledger.gives and name in ledger.notes:
+    name = array_store.name("map")
+    if array_store.gives and name in array_store.notes:
         few = traced(min(counts[0], FEW_ROWS))
-        return [with_sizes(few, sizes) for sizes in ledger.notes[name]]
+        return [with_sizes(few, sizes) for sizes in array_store.notes[name]]
     traces = [traced(count) for count in counts]
-    ledger.notes[name] = [sizes_of(trace) for trace in traces]
+    array_store.notes[name] = [sizes_of(trace) for trace in traces]
     return traces
 
 

@@ -22,7 +22,7 @@ from nora.engine.ir.op import BLOCK_BYTES, EVERYWHERE, Chunk, Op, Then, Value
 from nora.engine.ir.pointers import owner_of
 from nora.engine.ops.aggregate_all import propagate_everywhere
 from nora.engine.passes.fuse_epilogue import passed, written_first
-from nora.engine.store.ledger import made_once
+from nora.engine.store.array_store import made_once
 
 # Attention weights are taken to grow by no more than this power of e where a source's score rises.
 LARGEST_RISE = 20.0

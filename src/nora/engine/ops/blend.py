@@ -16,7 +16,7 @@ from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import EVERYWHERE, Chunk, Op, Value
 from nora.engine.ir.pointers import owner_of
 from nora.engine.ops.low_rank import LowRankOp, LowRankRows, Still, keys, summed
-from nora.engine.store.ledger import made_once
+from nora.engine.store.array_store import made_once
 
 # From the values' means over all nodes `[…, K, F]` to their weights `[…, K]`.
 Weights = Callable[[Tensor], Tensor]

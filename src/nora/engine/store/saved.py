@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nora.artefact import DamagedError
-from nora.engine.compile import Recording, lower_again
+from nora.engine.compile import SavedTraces, lower_again
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels.backend import Backend
 from nora.engine.ir.edges import Edges
@@ -27,7 +27,7 @@ from nora.engine.lower.graph_inputs import Extent
 from nora.engine.passes.optimise import optimise
 from nora.engine.program import Program
 from nora.engine.store.array_folder import Reader, Writer
-from nora.engine.store.ledger import Ledger
+from nora.engine.store.array_store import ArrayStore
 from nora.engine.trace.samples import with_pairs
 from nora.engine.trace.sizes import OtherTraceError
 from nora.engine.unsupported import UnsupportedError
@@ -39,21 +39,21 @@ from nora.model.tasks.link_prediction import LinkPrediction
 OF_ENGINE = ("cost",)
 
 
-def kept_engine(engine: Engine, ledger: Ledger, writer: Writer) -> dict[str, Any]:
+def kept_engine(engine: Engine, array_store: ArrayStore, writer: Writer) -> dict[str, Any]:
     """Write an engine's arrays, and return its entry for the manifest.
 
     Args:
         engine: The engine, after a few removals: what is computed at the first one is kept as well.
-        ledger: What its program was made under.
+        array_store: The store that was open while its program was made.
         writer: Where to.
     """
-    recording = ledger.recording
-    assert recording is not None
+    traces = array_store.traces
+    assert traces is not None
     read = _read_values(engine.program)
     attributes = {
-        name: _attributes(one, read) for name, one in _named(engine.program, ledger).items()
+        name: _attributes(one, read) for name, one in _named(engine.program, array_store).items()
     }
-    attributes |= {name: {"made": tensors} for name, tensors in ledger.made.items()}
+    attributes |= {name: {"made": tensors} for name, tensors in array_store.made.items()}
     attributes["engine"] = {name: getattr(engine, name) for name in OF_ENGINE}
     return {
         "objects": {
@@ -61,14 +61,14 @@ def kept_engine(engine: Engine, ledger: Ledger, writer: Writer) -> dict[str, Any
             for name, own in attributes.items()
             if own
         },
-        "notes": ledger.notes,
-        "plan": _outline(engine.program, ledger),
-        "stored": _stored(ledger),
+        "notes": array_store.notes,
+        "plan": _outline(engine.program, array_store),
+        "stored": _stored(array_store),
         "recording": {
-            "rules": recording.rules,
-            "extents": [asdict(extent) for extent in recording.extents],
-            "sizes": recording.sizes,
-            "samples": [_sample(data, task, writer) for data, task in recording.samples],
+            "rules": traces.rules,
+            "extents": [asdict(extent) for extent in traces.extents],
+            "sizes": traces.sizes,
+            "samples": [_sample(data, task, writer) for data, task in traces.samples],
         },
     }
 
@@ -85,44 +85,44 @@ def opened_engine(
         name: {key: _read(value, reader.get) for key, value in own.items()}
         for name, own in kept["objects"].items()
     }
-    ledger = Ledger(given, kept["notes"])
+    array_store = ArrayStore(given, kept["notes"])
     recorded = kept["recording"]
     samples = [_sampled(problem, sample, reader) for sample in recorded["samples"]]
     extents = [_extent(extent) for extent in recorded["extents"]]
-    recording = Recording(recorded["rules"], extents, recorded["sizes"], samples)
+    traces = SavedTraces(recorded["rules"], extents, recorded["sizes"], samples)
     with torch.no_grad():
         try:
-            program = lower_again(problem, recording, ledger)
+            program = lower_again(problem, traces, array_store)
         except (OtherTraceError, UnsupportedError) as error:
             raise DamagedError(
                 f"{reader.folder}: the model's operations differ from the saved ones ({error})"
             ) from error
-        for value, stored in zip(_values(ledger), kept["stored"], strict=True):
+        for value, stored in zip(_values(array_store), kept["stored"], strict=True):
             value.stored = stored
         optimise(program)
-        if _outline(program, ledger) != kept["plan"]:
+        if _outline(program, array_store) != kept["plan"]:
             raise DamagedError(
                 f"{reader.folder}: the program compiled from this model differs from the saved one: prepare "
                 "the engine again"
             )
         for at, op in enumerate(program.ops):
-            ledger.fill(f"final-{at}", op)
+            array_store.fill(f"final-{at}", op)
         engine = Engine(problem, program, problem.predict(), backend)
     vars(engine).update(given["engine"])
     return engine
 
 
-def _values(ledger: Ledger) -> list[Value]:
-    return [one for one in ledger.entered.values() if isinstance(one, Value)]
+def _values(array_store: ArrayStore) -> list[Value]:
+    return [one for one in array_store.entered.values() if isinstance(one, Value)]
 
 
-def _stored(ledger: Ledger) -> list[bool]:
-    return [value.stored for value in _values(ledger)]
+def _stored(array_store: ArrayStore) -> list[bool]:
+    return [value.stored for value in _values(array_store)]
 
 
-def _named(program: Program, ledger: Ledger) -> dict[str, Any]:
+def _named(program: Program, array_store: ArrayStore) -> dict[str, Any]:
     """Everything that may hold arrays, by name."""
-    return {**ledger.entered, **{f"final-{at}": op for at, op in enumerate(program.ops)}}
+    return {**array_store.entered, **{f"final-{at}": op for at, op in enumerate(program.ops)}}
 
 
 def _read_values(program: Program) -> set[int]:
@@ -183,9 +183,9 @@ def _read(value: dict[str, Any], give: Callable[[int], Tensor]) -> Any:
     return value["number"]
 
 
-def _outline(program: Program, ledger: Ledger) -> list[list[Any]]:
+def _outline(program: Program, array_store: ArrayStore) -> list[list[Any]]:
     """An outline of a program: the class, inputs, output and shape of every op."""
-    names = {id(one): name for name, one in ledger.entered.items()}
+    names = {id(one): name for name, one in array_store.entered.items()}
 
     def described(value: Value) -> list[Any]:
         space = value.space

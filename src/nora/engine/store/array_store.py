@@ -2,7 +2,7 @@
 
 A program holds functions of the user's model and cannot be written to disk; its arrays can. They belong to
 values, spaces, edges and ops, and lowering the same model makes these in the same order every time. While a
-ledger is open, each of them gets the next number. A later process that lowers the model again reads the saved
+store is open, each of them gets the next number. A later process that lowers the model again reads the saved
 arrays by these numbers instead of computing them; missing ones are computed.
 """
 
@@ -18,28 +18,27 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from nora.engine.compile import Recording
+    from nora.engine.compile import SavedTraces
 
 Made = TypeVar("Made", bound=tuple[Tensor, ...])
 # What is smaller may stay in memory.
 LARGE = 2**20
 _MOVER: ContextVar[Mover | None] = ContextVar("mover", default=None)
-_OPEN: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
+_OPEN: ContextVar[ArrayStore | None] = ContextVar("array_store", default=None)
 
 
-class Ledger:
-    """What one builder makes, in order.
+class ArrayStore:
+    """The arrays of one program, by the number of the object that they belong to.
 
     Args:
-        given: What was kept of an earlier builder: attributes by the name of what they belong to. None where
-            nothing was.
-        notes: What an earlier builder has noted.
+        given: Saved attributes, by the name of their object; None if nothing was saved.
+        notes: Saved facts other than tensors, by name.
 
     Attributes:
         entered: Values, spaces, edges and ops by name, such as `space-3`.
-        made: Bindings that were computed while something was made.
-        notes: Facts for a later builder other than tensors, by name.
-        recording: What is left of the passes over which it went.
+        made: Results of long computations, by name; see `made_once`.
+        notes: Facts other than tensors, to save, by name.
+        traces: The traces that the program was lowered from, as far as they are saved.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Ledger:
         self.entered: dict[str, Any] = {}
         self.made: dict[str, tuple[Tensor, ...]] = {}
         self.notes: dict[str, Any] = dict(notes or {})
-        self.recording: Recording | None = None
+        self.traces: SavedTraces | None = None
         self._counts: Counter[str] = Counter()
 
     @property
@@ -61,7 +60,7 @@ class Ledger:
 
     @contextmanager
     def walking(self) -> Iterator[None]:
-        """Enter what is made in this context; a second builder starts from the beginning."""
+        """Number the objects that are made in this context, from 0."""
         self.entered, self.made, self._counts = {}, {}, Counter()
         if not self.gives:
             self.notes = {}
@@ -77,36 +76,36 @@ class Ledger:
         return f"{kind}-{self._counts[kind] - 1}"
 
     def fill(self, name: str, one: Any) -> None:
-        """Give something what was kept of it."""
+        """Restore the saved attributes of an object."""
         if self.given is not None:
             # Into its dictionary, where cached properties look first; some are frozen.
             vars(one).update(self.given.get(name, {}))
 
 
-def open_ledger() -> Ledger | None:
-    """The ledger of the builder that is under way; None without one."""
+def open_array_store() -> ArrayStore | None:
+    """The open store; None without one."""
     return _OPEN.get()
 
 
 def enter(kind: str, one: Any) -> None:
     """Number a new object, and restore its saved arrays."""
-    ledger = _OPEN.get()
-    if ledger is not None:
-        name = ledger.name(kind)
-        ledger.entered[name] = one
-        ledger.fill(name, one)
+    array_store = _OPEN.get()
+    if array_store is not None:
+        name = array_store.name(kind)
+        array_store.entered[name] = one
+        array_store.fill(name, one)
 
 
 def made_once(kind: str, make: Callable[[], Made]) -> Made:
-    """Bindings that take long to compute: those that were kept, else computed and noted."""
-    ledger = _OPEN.get()
-    if ledger is None:
+    """The saved results of a long computation, or the computed ones."""
+    array_store = _OPEN.get()
+    if array_store is None:
         return make()
-    name = ledger.name(kind)
-    if ledger.given is not None and name in ledger.given:
-        return ledger.given[name]["made"]
+    name = array_store.name(kind)
+    if array_store.given is not None and name in array_store.given:
+        return array_store.given[name]["made"]
     found = moved_all(make())
-    ledger.made[name] = found
+    array_store.made[name] = found
     return found
 
 
@@ -117,7 +116,7 @@ class Mover(Protocol):
         """The same tensor, mapped from a file."""
 
     def release(self) -> None:
-        """Let go of what was read of these files: it is read again where it is needed."""
+        """Release the memory of these files; they are read again when needed."""
 
 
 @contextmanager
@@ -139,13 +138,13 @@ def moved(tensor: Tensor) -> Tensor:
 
 
 def make_room() -> None:
-    """A pass of the model is next, which wants the memory: what is on disk need not be in it."""
+    """Release what is on disk from memory, before a forward pass of the model."""
     mover = _MOVER.get()
     if mover is not None:
         mover.release()
 
 
 def moved_all(tensors: Made) -> Made:
-    """The same for several, of which some may be the same one."""
+    """`moved` for several tensors, which may contain the same one twice."""
     new = {id(tensor): moved(tensor) for tensor in tensors}
     return cast(Made, tuple(new[id(tensor)] for tensor in tensors))
