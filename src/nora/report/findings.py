@@ -116,8 +116,8 @@ def _concentration(spread: Concentration, estimated: bool) -> Finding:
     carry = "carry" if one > 1 else "carries"
     more = f", the top {percent(0.1)} carry {percent(tenth)}" if ten > one else ""
     text = (
-        f"{top} {carry} {about}{percent(first)} of all influence{more}; half of it lies with "
-        f"{about}{count(spread.half, 'node')}."
+        f"{top} {carry} {about}{percent(first)} of all influence{more}; {about}"
+        f"{count(spread.half, 'node')} {'carry' if spread.half > 1 else 'carries'} half of it."
     )
     return Finding(f"{'≈' if estimated else ''}{percent(first)}", (text,))
 
@@ -141,7 +141,7 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
         ranks = f"ranks {about}{ordinal(int(best[at]))}"
         ranks = ranks if best[at] == worst[at] else f"is among the first {int(worst[at]):,}"
         text = (
-            f" has few edges ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
+            f" has few edges ({ordinal(int(by_degree[at]))} by degree, with {number(degree[at])}) but "
             f"{ranks} by influence."
         )
         yield Finding(ordinal(int(worst[at])), (NodeMention(int(scored[at])), text))
@@ -150,7 +150,7 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
     if len(scored) >= 20 and loud[at] >= 2.5 and best[at] - by_degree[at] >= 5:
         only = f"ranks only {about}" if best[at] == worst[at] else "ranks at best "
         text = (
-            f" has many edges ({number(degree[at])}, {ordinal(int(by_degree[at]))} by degree) but "
+            f" has many edges ({ordinal(int(by_degree[at]))} by degree, with {number(degree[at])}) but "
             f"{only}{ordinal(int(best[at]))} by influence."
         )
         yield Finding(ordinal(int(best[at])), (NodeMention(int(scored[at])), text))

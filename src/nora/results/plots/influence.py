@@ -183,7 +183,7 @@ def _draw_lorenz(
 def _draw_degrees(figure: Figure, axes: Axes, nodes: pd.DataFrame, scores: Influence) -> None:
     plain_axes(axes, "both")
     titled(axes, "Influence against degree")
-    axes.set_xlabel("degree (spread a little)", color=INK)
+    axes.set_xlabel("degree (points shifted slightly)", color=INK)
     axes.set_ylabel(f"influence ({method_name(scores)})", color=INK)
     seen = nodes[(nodes["degree"] > 0) & (nodes["influence"] > 0)]
     if seen.empty:

@@ -87,7 +87,7 @@ def _draw_scatter(axes: Axes, nodes: pd.DataFrame, method: str) -> pd.DataFrame:
     random = np.random.default_rng(0)
     seen = seen.assign(spread=seen["degree"] * np.exp(random.uniform(-0.1, 0.1, len(seen))))
     axes.scatter(seen["spread"], seen["influence"], s=15, c=seen["colour"], alpha=0.65, lw=0)
-    axes.set(xlabel="degree (spread a little)", ylabel=f"influence ({method})")
+    axes.set(xlabel="degree (points shifted slightly)", ylabel=f"influence ({method})")
     if len(seen):  # empty logarithmic axes cannot be drawn
         trend = log_trend(seen["influence"].to_numpy(), seen["degree"].to_numpy())
         if trend is not None:
