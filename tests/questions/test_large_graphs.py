@@ -14,6 +14,7 @@ from torch_geometric.utils import barabasi_albert_graph, degree, to_undirected
 
 import nora
 from nora.engine.lower.lowerings import LOWERINGS
+from nora.engine.ops.aggregate import Aggregate
 from nora.model import problem as problems
 from nora.model.preserve import ForwardPasses
 
@@ -133,6 +134,37 @@ def test_a_rule_that_is_wrong_only_after_a_removal_is_found_out(ring: Data) -> N
     with pytest.warns(RuntimeWarning, match="falls back to brute force: without node"):
         found = asked(model, ring)
     assert found.details["followed"] == "brute"
+    torch.testing.assert_close(found.scores[ASKED], truth(model, ring))
+
+
+def test_an_operation_that_fails_falls_back(ring: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise IndexError("no such row")
+
+    monkeypatch.setattr(Aggregate, "changed", fails)
+    monkeypatch.setattr(Aggregate, "passed_on", fails)
+    model = Two()
+    with pytest.warns(RuntimeWarning, match="an operation does not run .*no such row"):
+        found = asked(model, ring)
+    assert found.details["followed"] == "brute"
+    torch.testing.assert_close(found.scores[ASKED], truth(model, ring))
+
+
+def test_a_model_that_fails_on_parts_is_verified_by_full_passes(
+    ring: Data, sizes: list[int]
+) -> None:
+    class Whole(Two):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            # Samples, with at most a few hundred nodes, are traced; the ring's parts are smaller.
+            if x.size(0) < 60:
+                raise ZeroDivisionError
+            return super().forward(x, edge_index)
+
+    model = Whole()
+    found = asked(model, ring)
+    assert found.details["followed"] == "engine"
+    assert "verified_by_part" not in found.details
+    assert sizes.count(NODES - 1) == found.details["verified"]
     torch.testing.assert_close(found.scores[ASKED], truth(model, ring))
 
 

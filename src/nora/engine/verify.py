@@ -99,15 +99,20 @@ def _difference_nearby(engine: Engine, node: Tensor, seed: int) -> float | None:
     """How far a few predictions are from the definition after a removal, by a pass over a part of the graph.
 
     The part has all nodes that can change these predictions, by the program. None where a full pass must
-    decide: the part is not much smaller than the graph, or predictions differ, as the model may do something
-    else on a part.
+    decide: the part is not much smaller than the graph, something fails, or predictions differ, as the model
+    may do something else on a part.
     """
     problem, program = engine.problem, engine.program
     local = program.is_local and problem.task.item == "node" and not problem.by_id
     if not local or program.output.space.size != problem.num_nodes:
         return None
     with torch.no_grad():
-        changes = engine.changes_of(EditBatch.of(node))
+        try:
+            changes = engine.changes_of(EditBatch.of(node))
+        except (
+            Exception
+        ):  # an operation in a case that it does not know: the full comparison says which
+            return None
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(len(changes.item), generator=generator)[: COMPARED - UNCHANGED]
         others = torch.randint(problem.num_nodes, (COMPARED - len(order),), generator=generator)
@@ -124,7 +129,7 @@ def _difference_nearby(engine: Engine, node: Tensor, seed: int) -> float | None:
         make_room()
         try:
             truth, survivors = problem.predict_without(removed)
-        except ValueError:  # the model cannot be run on a part
+        except Exception:  # whatever the model does on a part of the graph
             return None
     at = (survivors.cumsum(0) - 1)[centres]
     error = _apart(found, truth[at])
