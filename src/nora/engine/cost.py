@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
 from nora.engine.ir.op import EVERYWHERE
@@ -146,13 +145,10 @@ def bytes_of_removals(program: Program, size: int, pairs: int = 0) -> Tensor:
     near = [op.output.depth for op in program.ops if op.output.depth < EVERYWHERE]
     deepest = max(near, default=0) + 1
     ends = source.cpu().numpy(), target.cpu().numpy()
-    steps = sparse.coo_array((np.ones(len(source), dtype=np.float32), ends), shape=(n, n))
-    steps.has_canonical_format = True  # parallel edges need not be merged
-    step = steps.tocsr()
     walks = np.ones(n)
     ball = [torch.ones(n, dtype=torch.double)]
     for _ in range(deepest + 1):
-        walks = step @ walks
+        walks = np.bincount(ends[0], weights=walks[ends[1]], minlength=n)
         ball.append(ball[-1] + torch.from_numpy(walks))
     bytes_ = torch.zeros(n, dtype=torch.double)
     degree = (len(source) + n) / max(n, 1)
