@@ -144,8 +144,8 @@ def bytes_of_removals(program: Program, size: int, pairs: int = 0) -> Tensor:
         source, target = source[other], target[other]
     near = [op.output.depth for op in program.ops if op.output.depth < EVERYWHERE]
     deepest = max(near, default=0) + 1
-    ends = source.cpu().numpy(), target.cpu().numpy()
-    walks = np.ones(n)
+    ends = source.numpy(), target.numpy()
+    walks: Any = np.ones(n)
     ball = [torch.ones(n, dtype=torch.double)]
     for _ in range(deepest + 1):
         walks = np.bincount(ends[0], weights=walks[ends[1]], minlength=n)

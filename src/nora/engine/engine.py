@@ -364,11 +364,9 @@ class Engine:
         workers: int | None = None,
     ) -> Iterator[tuple[Tensor, Answer]]:
         """Yield `(which, ask(these removals))` chunk by chunk, as they finish, on several threads."""
-        device = self.before.device
-        workers = (workers or usable_cores()) if device.type == "cpu" else 1
 
         def work(which: Tensor) -> tuple[Answer, int]:
             tally = Tally()
-            return ask(removals.pick(which).to(device), tally), tally.bytes
+            return ask(removals.pick(which), tally), tally.bytes
 
-        yield from in_chunks(work, self.cost_of(removals), memory, workers)
+        yield from in_chunks(work, self.cost_of(removals), memory, workers or usable_cores())

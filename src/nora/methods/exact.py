@@ -139,7 +139,7 @@ def exact(
         verify: Removals compared with `brute` before the run; 0 for none. By default 8 in long runs,
             fewer in short ones: one in 5,000, at least 2.
         workers: Threads; all cores by default.
-        backend: `compiled` (numba, CPU), `vectorised` (torch, any device) or `auto`.
+        backend: `compiled` (numba), `vectorised` (torch) or `auto`.
         seed: Seed of the verified removals, and of the samples of a tolerance.
     """
     how = ExactOptions(tolerance, parse_bytes(memory), workers, verify, backend, seed)

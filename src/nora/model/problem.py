@@ -38,6 +38,7 @@ from nora.model.hetero import (
 )
 from nora.model.known_influences import Labels, label_tensor
 from nora.model.misfit import MISFIT, transform_failure
+from nora.model.on_cpu import on_cpu
 from nora.model.preserve import CheckedRemoval, ForwardPasses, evaluating
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction, dot_product
@@ -254,7 +255,7 @@ def build_problem(
 ) -> Problem:
     """Check the input and put it in one value; every error says what was wrong and what to do."""
     model = uncompiled(model)
-    task = _checked_task(model, data, task, forward)
+    model, data, task = on_cpu(model, data, _checked_task(model, data, task, forward))
     if transform is not None and not callable(transform):
         raise TypeError(
             f"transform must be a function of the graph, got {type(transform).__name__}"

@@ -23,6 +23,7 @@ from nora.model import Problem, Transform, build_problem
 from nora.model.calling import Forward
 from nora.model.checks import check_deterministic, check_model
 from nora.model.known_influences import Labels, label_tensor
+from nora.model.problem import uncompiled
 from nora.model.task import Task
 from nora.model.tasks.node_classification import NodeClassification
 from nora.options import option
@@ -77,7 +78,9 @@ class Checked:
         self._checked = self._seen_again = False
         # As it was given: what is found out about it later does not change it.
         self._given = self._problem
-        self._stale = None if once else staleness_of(self._problem, check)
+        # Of the caller's own: what is asked may be copies on the CPU.
+        own = replace(self._problem, model=uncompiled(model), data=data)
+        self._stale = None if once else staleness_of(own, check)
 
     def __repr__(self) -> str:
         problem = self._problem

@@ -30,10 +30,8 @@ def prediction_changes(
     rows, node = changed.rows, changed.node
     if not len(rows):
         return item_change(before[:0], before[:0])
-    # On the CPU block by block, while rows and predictions are in cache.
-    block = (
-        max(64, BLOCK_BYTES // max(rows[:1].nbytes, 1)) if rows.device.type == "cpu" else len(rows)
-    )
+    # Block by block, while rows and predictions are in cache.
+    block = max(64, BLOCK_BYTES // max(rows[:1].nbytes, 1))
     parts = [
         backend.item_changes(before, some, task.predict(new))
         for some, new in zip(node.split(block), rows.split(block), strict=True)

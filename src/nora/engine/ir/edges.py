@@ -398,9 +398,6 @@ def well_behaved(weight: Tensor) -> bool:
 
 def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     """Sort by `row`: `indptr [N+1]`, the columns, and the old position of each."""
-    if row.device.type != "cpu":
-        order = row.argsort(stable=True)
-        return ptr_of(row, num_nodes), column[order].contiguous(), order
     # SciPy counts, which is several times quicker than sorting.
     place: Any = np.arange(len(row), dtype=np.int32 if len(row) < 2**31 else np.int64)
     shape = (num_nodes, 1 + int(column.max()) if len(column) else 1)

@@ -1,4 +1,4 @@
-"""The same functions as `compiled.py` in plain torch: any device, no compilation.
+"""The same functions as `compiled.py` in plain torch, without compilation.
 
 Pairs (edit, node) are single numbers `edit · N + node`; sorting them finds what is distinct.
 """
