@@ -19,7 +19,7 @@ from nora.model.preserve import Snapshot
 from nora.model.task import Task
 from nora.stacklevel import warn
 
-# Where tensors hold no numbers; passes say so themselves.
+# Where tensors hold no numbers.
 META = "meta"
 
 
@@ -27,10 +27,15 @@ def on_cpu(model: nn.Module, data: Graph, task: Task) -> tuple[nn.Module, Graph,
     """The same question on the CPU; with copies, and a warning, if the model or the graph is elsewhere.
 
     Raises:
-        ValueError: If the model cannot be copied.
+        ValueError: If the model cannot be copied, or has no weights yet.
     """
     state = Snapshot(model, *decoder_modules(task))
     tensors = [*state.buffers, *(weight for _, weight in state.parameters)]
+    if any(tensor.device.type == META for tensor in tensors):
+        raise ValueError(
+            f"the weights of the model {type(model).__name__} are on the device 'meta', which holds no "
+            "numbers: load them first, model.load_state_dict(…, assign=True)"
+        )
     elsewhere = {str(tensor.device) for tensor in tensors if not _is_here(tensor.device)}
     graph = {str(device) for device in _devices(data) if not _is_here(device)}
     if not elsewhere | graph:
