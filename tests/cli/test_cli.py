@@ -84,7 +84,7 @@ class TestStartup:
             ("import torch", None, None),  # it has read it already
         ],
     )
-    def test_threads_sleep_while_they_wait_unless_somebody_wants_otherwise(
+    def test_threads_sleep_while_they_wait_unless_the_user_wants_otherwise(
         self, first: str, given: str | None, then: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
@@ -370,7 +370,7 @@ class TestWhatIf:
 
     @pytest.mark.parametrize(
         ("node", "says"),
-        [("@nobody", "no node is named"), ("34", "out of range"), ("-1", "out of range")],
+        [("@missing", "no node is named"), ("34", "out of range"), ("-1", "out of range")],
     )
     def test_unknown_nodes_are_refused(self, node: str, says: str, karate: Path) -> None:
         assert says in refused("what-if", karate, "--remove", node)

@@ -133,14 +133,14 @@ TYPED: list[tuple[str, str]] = [
     ("what-if run --remove-edge a-b", "no node is named 'a'"),
     ("what-if nowhere --remove 1", "nowhere is not a trained run"),
     ("what-if run --remove x --out effect.csv", "effect.csv exists already"),
-    ("who run --node nobody", "no node is named 'nobody'"),
+    ("who run --node missing", "no node is named 'missing'"),
     ("who run", "Missing option '--node'"),
     ("who run --node a --top 0", "--top"),
     ("group run --size 0", "--size"),
     ("group run --size 34", "which is every node"),
     ("group run --size 35", "must be 1 … 34"),
     ("group run --recheck -1", "--recheck"),
-    ("group run --candidates nobody", "no node is named 'nobody'"),
+    ("group run --candidates missing", "no node is named 'missing'"),
     ("group run --out known.csv", "known.csv exists already"),
     ("tune run", "nora is tuned. Add --force to tune it again"),
     ("tune run --method exact", "nothing to tune"),
@@ -213,7 +213,7 @@ TYPED: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("typed", "says"), TYPED, ids=[typed for typed, _ in TYPED])
-def test_what_is_typed_wrongly_is_told(typed: str, says: str, place: Path) -> None:
+def test_wrong_input_is_explained(typed: str, says: str, place: Path) -> None:
     is_refused(place, typed.split(" "), says)
 
 

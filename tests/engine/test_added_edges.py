@@ -1,4 +1,4 @@
-"""Edges that come, with all that is said of them, by the engine: what a pass on the new graph gives."""
+"""Added edges with their attributes, by the engine: the same as a pass on the new graph."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def test_what_edges_say_is_not_read_off_once_where_it_picks_edges() -> None:
     )
 
 
-def test_an_edge_of_a_relation_that_nobody_has_takes_a_full_pass() -> None:
+def test_an_edge_of_a_relation_without_edges_takes_a_full_pass() -> None:
     data = random_graph(6, "edge_type")
     data.edge_type = data.edge_type.clamp(max=1)
     model = Two(TYPED["rgcn"], "edge_type").eval()

@@ -373,7 +373,7 @@ def test_colour_by_change_influence_and_error(watched):
         assert text in page.locator("#legend").inner_text()
 
 
-def test_a_server_that_stops_is_told_and_one_that_returns_goes_on(browser, run):
+def test_a_server_that_stops_is_reported_and_one_that_returns_goes_on(browser, run):
     with nora.explore(run.model, run.data, browser=False, run="runs/my karate") as explorer:
         port = explorer.port
         watched = visit(browser, explorer)

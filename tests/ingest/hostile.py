@@ -182,7 +182,7 @@ CASES = [
         features="id,feature\n" + "".join(f"n{k},f{k}\n" for k in range(3000)),
         options={"memory": "30MB"},
     ),
-    # What is no file.
+    # Not a file.
     Case("a pipe", "is a pipe", edges=lambda path: os.mkfifo(path)),
     Case("a device", "is a device", edges=lambda path: path.symlink_to("/dev/zero")),
     Case("a folder as labels", "is a folder; name a file", labels=lambda path: path.mkdir()),

@@ -187,7 +187,7 @@ def test_a_model_built_for_other_features_is_refused_with_both_sizes() -> None:
         nora.influence(network(), data, "brute")
 
 
-def test_a_model_with_other_arguments_is_refused_until_told_how_to_call_it() -> None:
+def test_a_model_with_other_arguments_is_rejected_without_forward() -> None:
     class Other(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -309,7 +309,7 @@ def test_a_question_holds_sorted_distinct_nodes() -> None:
     assert problem.targets is None
 
 
-def test_removing_everything_is_refused_because_nobody_is_left_to_change() -> None:
+def test_removing_everything_is_rejected_because_no_prediction_is_left() -> None:
     with pytest.raises(ValueError, match="remove names all 6 nodes"):
         nora.what_if(network(), double(star()), range(6))
 

@@ -1,4 +1,4 @@
-"""Names in Python: nodes and classes are given and shown by name, whoever is asked."""
+"""Names in Python: nodes and classes are given and shown by name in every question."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def test_an_effect_makes_whole_tensors_only_when_they_are_read(
     assert len(effect.to_frame()) == len(whole.to_frame())
 
 
-def test_a_model_that_cannot_be_followed_is_told_of_and_tried_once(data: Data) -> None:
+def test_an_unsupported_model_is_reported_and_tried_once(data: Data) -> None:
     class Sorted(torch.nn.Module):
         def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
             total = x.new_zeros(x.shape).index_add(0, edge_index[1], x[edge_index[0]])

@@ -304,7 +304,7 @@ def test_the_command_names_the_node_and_the_run(browser, run, scores, tmp_path, 
     ]
     assert found[0] == ("it's 12" if names else "node 3")
     assert all(name.startswith("it's 12" if names else "node 3") for name in found[:3])
-    if names:  # then the position 33 is nobody's business
+    if names:  # then the position 33 does not matter
         field.fill("33")
         (only,) = page.locator("#finder").get_by_role("option").all_inner_texts()
         assert only.startswith("it's 336")

@@ -28,7 +28,7 @@ class Work:
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Work:
-    """Counts from now on, models of one's own and engines alike."""
+    """Counts from now on, for models and engines."""
     # Whether an engine pays is decided as for users, not as the other tests have it.
     monkeypatch.setattr("nora.engine.verify.PREPARING_SHARE", 0.2)
     found, prepare, call = Work(), Engine.prepare, Stack.__call__
@@ -98,4 +98,4 @@ def test_what_is_expected_is_not_counted_twice(work: Work) -> None:
         session.what_if(node % 34)
         if work.preparations:
             break
-    assert 20 < node < 150  # more of the same, which nobody expected
+    assert 20 < node < 150  # unexpectedly more of the same

@@ -254,7 +254,7 @@ def test_an_effect_knows_who_changes_by_how_much_and_to_which_class() -> None:
     assert repr(made) == "Effect(removed=[1], total=0.8, nodes changed=2, flipped=1)"
 
 
-def test_what_has_changed_is_counted_alike_everywhere() -> None:
+def test_what_has_changed_is_counted_the_same_everywhere() -> None:
     before = torch.tensor([[0.5, 0.5], [0.9, 0.1], [0.8, 0.2], [0.5, 0.5]])
     # By far, by enough, by less than that, not at all.
     after = torch.tensor([[0.2, 0.8], [0.89, 0.11], [0.7999, 0.2001], [0.5, 0.5]])
