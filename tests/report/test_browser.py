@@ -192,7 +192,7 @@ def test_pointing_at_a_node_shows_its_card_and_its_neighbours(watched, run, scor
     lit = page.evaluate(
         """() => {
             const sigma = window.noraGraph;
-            const ink = getComputedStyle(document.documentElement).getPropertyValue("--tie-lit").trim();
+            const ink = getComputedStyle(document.documentElement).getPropertyValue("--edge-lit").trim();
             return sigma.getGraph().edges().filter(key => sigma.getEdgeDisplayData(key).color === ink).length;
         }"""
     )
@@ -206,8 +206,8 @@ def test_edges_can_be_seen(watched):
     for theme in ("light", "dark"):
         watched.page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
         style = "name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()"
-        paper, tie = (watched.page.evaluate(style, name) for name in ("--paper", "--tie"))
-        light = [sum(int(colour[1:][k : k + 2], 16) for k in (0, 2, 4)) for colour in (paper, tie)]
+        paper, edge = (watched.page.evaluate(style, name) for name in ("--paper", "--edge"))
+        light = [sum(int(colour[1:][k : k + 2], 16) for k in (0, 2, 4)) for colour in (paper, edge)]
         assert abs(light[0] - light[1]) > 150
 
 
@@ -224,7 +224,7 @@ def test_choosing_an_edge_draws_it_in_the_graph(watched, run):
     ]
     lit = """() => {
         const sigma = window.noraGraph;
-        const ink = getComputedStyle(document.documentElement).getPropertyValue("--tie-lit").trim();
+        const ink = getComputedStyle(document.documentElement).getPropertyValue("--edge-lit").trim();
         const graph = sigma.getGraph();
         const own = graph.edges().filter(key => sigma.getEdgeDisplayData(key).color === ink);
         return own.map(key => graph.extremities(key));

@@ -15,8 +15,8 @@ import nora
 from nora.analysis.reporting import write_report
 from nora.questions.refine import refined
 from nora.report.consequences import consequence
-from nora.report.drawing import ties
-from nora.report.packing import packed_ties, unpacked
+from nora.report.drawing import edge_pairs
+from nora.report.packing import packed_edges, unpacked
 from nora.results.plots.style import COLOURS
 from nora.training.trust import verdict
 from pages import page_value, words
@@ -99,10 +99,10 @@ def test_no_more_effects_are_shown_than_fit_the_page(run, scores, tmp_path, monk
     assert path.stat().st_size < 510_000
 
 
-def test_ties_are_packed_whole():
+def test_edges_are_packed_whole():
     random = np.random.default_rng(0)
-    source, target = ties(random.integers(0, 50, (2, 200)), 50)
-    found = unpacked(packed_ties(source, target, 50, 1e6))
+    source, target = edge_pairs(random.integers(0, 50, (2, 200)), 50)
+    found = unpacked(packed_edges(source, target, 50, 1e6))
     pairs, at = set(), 0
     for start, amount in enumerate(found["count"]):
         end = start
@@ -111,7 +111,7 @@ def test_ties_are_packed_whole():
             pairs.add((start, end))
         at += amount
     assert pairs == set(zip(source.tolist(), target.tolist(), strict=True))
-    assert packed_ties(source, target, 50, 100) is None
+    assert packed_edges(source, target, 50, 100) is None
 
 
 @pytest.fixture(scope="module")
@@ -399,15 +399,15 @@ def test_every_page_carries_the_notices_of_the_libraries_in_it(page):
     ("change", "error", "match"),
     [
         ({"scores": []}, TypeError, "nora.Influence"),
-        ({"scores": nora.Influence(torch.ones(3), "x")}, ValueError, "3 nodes for a graph of 1000"),
+        ({"scores": nora.Influence(torch.ones(3), "x")}, ValueError, "1000; got 3"),
         ({"scores": nora.Influence(torch.ones(1000), "x", task="link")}, ValueError, "link task"),
         (
             {"scores": nora.Influence(torch.full((1000,), float("nan")), "x")},
             ValueError,
             "no node has a score",
         ),
-        ({"names": ["a"]}, ValueError, "1 names for 1000"),
-        ({"class_names": ["a"]}, ValueError, "1 class names for 2"),
+        ({"names": ["a"]}, ValueError, "names.*1000; got 1"),
+        ({"class_names": ["a"]}, ValueError, "class_names.*2; got 1"),
         ({"labels": [0]}, ValueError, "labels must be"),
         ({"effects": -1}, ValueError, "at least 0"),
         ({"data": HeteroData()}, TypeError, "HeteroData"),

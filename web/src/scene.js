@@ -19,7 +19,7 @@ export function scene({ node, x, y, size, edge }) {
     nodes: node,
     x,
     y,
-    ties: edge.length / 2,
+    numEdges: edge.length / 2,
     neighbours,
     placeOf: (position) => places.get(position) ?? null,
     // Radius in pixels.

@@ -51,10 +51,10 @@ export function looks(page, mode) {
 
   return function look(position, state, changes, colour) {
     const changed = changes.get(position);
-    const gone = state.removed.includes(position);
+    const removed = state.removed.includes(position);
     const picked = state.chosen.includes(position);
     const ring = picked ? { ring: colour("--accent"), thick: 0.32 } : null;
-    if (gone) return { radius: Math.max(radius(position), 8), color: colour("--paper"), ring: colour(picked ? "--accent" : "--ink"), thick: 0.3, label: true, layer: 5 };
+    if (removed) return { radius: Math.max(radius(position), 8), color: colour("--paper"), ring: colour(picked ? "--accent" : "--ink"), thick: 0.3, label: true, layer: 5 };
     let own = colour(colours.colour(changed?.turned && mode === "class" ? changed.to : data.classOf(position)));
     let quiet = state.effect !== null && !changed && mode === "class";
     if (mode === "change") own = mixed(colour("--faded"), colour("--class-4"), Math.sqrt(changed?.share ?? 0));

@@ -13,8 +13,8 @@ export function editText(edit, data) {
 // "7 of 999 nodes would flip to another class".
 export function turnText(effect, state, { report }) {
   // A removed node has no prediction; where nodes have types, some never were.
-  const gone = state.removed.filter((position) => !report.node.predicted || report.node.predicted[position] >= 0).length;
-  const total = report.task === "node" ? report.num_items - gone : report.num_items;
+  const removed = state.removed.filter((position) => !report.node.predicted || report.node.predicted[position] >= 0).length;
+  const total = report.task === "node" ? report.num_items - removed : report.num_items;
   const what = report.task === "node" ? "nodes would flip to another class" : "pairs would flip";
   return `${number(effect.flips)} of ${number(total)} ${what}`;
 }
