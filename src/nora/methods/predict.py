@@ -100,8 +100,8 @@ def fit(
     order = known
     if not how.as_published:
         order = known[shuffled(known.numel(), how.seed).to(known.device)]
-    cut = round(FIT * known.numel())
-    fitted, held_back = order[:cut], order[cut:]
+    size = round(FIT * known.numel())
+    fitted, held_back = order[:size], order[size:]
     adjacency = _normalised(problem, how, features.dtype)
     with seeded(how.seed), torch.enable_grad():
         # Normalised once, and a sparse product per layer: half the time of message passing.

@@ -256,7 +256,7 @@ class ForwardPasses:
         if written:
             raise ValueError(
                 f"the model {type(models[0]).__name__} writes into its parameter {written[0]!r} in "
-                "forward: after one pass it is another model. Compute with a copy there "
+                "forward: every pass changes the model. Compute with a copy there "
                 f"(self.{written[0]}.clone())"
             )
 

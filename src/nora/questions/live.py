@@ -91,7 +91,9 @@ class Live:
         self._directions: Directions | None = None
         session = self._session(data)
         if session.task.item != "node":
-            raise ValueError("Live keeps predictions of nodes current; the task predicts links")
+            raise ValueError(
+                "Live supports tasks that predict nodes; this task predicts links. Use nora.what_if"
+            )
         self._kind = self._predicted_kind(session)
         self._directions = session.edges.directions  # of the first graph, whatever edits make of it
         self._both_ways = None if isinstance(data, HeteroData) else None in self._directions.paired
@@ -156,7 +158,7 @@ class Live:
     def undo(self) -> None:
         """Undo the last edit. Up to 16 edits can be undone."""
         if not self._past:
-            raise ValueError("there is nothing to undo")
+            raise ValueError("there is no edit to undo")
         now, past = self._state, self._past[-1]
         past = replace(past, predictions=Version(past.predictions.whole()))
         if now.inverse is None:
@@ -281,9 +283,9 @@ class Live:
     def _asked(self, edits: Edits) -> Asked:
         """These edits, with all since the snapshot, checked; on a new snapshot where need be."""
         if not isinstance(edits, Edits):
-            raise TypeError(f"give nora.Edits(…), got {type(edits).__name__}")
+            raise TypeError(f"expected nora.Edits(…), got {type(edits).__name__}")
         if not edits:
-            raise ValueError("the edits are empty: nothing would change")
+            raise ValueError("the edits are empty: give at least one edit")
         try:
             return self._state.after(edits, self._both_ways)
         except (ValueError, TypeError):
@@ -378,7 +380,7 @@ class Live:
         known = past.count
         index = NodeIndex(asked.session.node_index.types, tuple(map(len, asked.place.values())))
         lookup = asked.session.edges
-        lost, come = (
+        removed_edges, added_edges = (
             {
                 kind: as_pairs([pair[:2] for pair in one_by_one(given)])
                 for kind, given in lookup.by_type(part).items()
@@ -390,8 +392,8 @@ class Live:
             removed=index.named(index.ids(edits.remove).tolist()),
             task=asked.session.task.name,
             classes=asked.session.task.counted_classes,
-            removed_edges=named_edges(lost),
-            added_edges=named_edges(come),
+            removed_edges=named_edges(removed_edges),
+            added_edges=named_edges(added_edges),
             changed_features=tuple(edits.features or ()),
             added=added if len(added) else None,
             predicts=asked.session.task.predicts,

@@ -29,14 +29,14 @@ class Moved:
         types = session.node_index.types
         self.index = NodeIndex(types, tuple(map(len, known.values())))
 
-    def gone(self, nodes: Any) -> dict[Kind, Tensor]:
+    def removed(self, nodes: Any) -> dict[Kind, Tensor]:
         """Nodes by type, in the ids of the first graph."""
         return self.index.by_type(self.index.ids(nodes))
 
     def _at(self, kind: Kind, node: int, place: Mapping[Kind, Tensor]) -> int:
         if not 0 <= node < len(place[kind]):
             raise ValueError(
-                f"node {node} is out of range: there have been {len(place[kind])} nodes "
+                f"node {node} is out of range: the live graph has had {len(place[kind])} nodes "
                 f"(0 … {len(place[kind]) - 1})"
             )
         found = int(place[kind][node])
@@ -48,7 +48,7 @@ class Moved:
         """Nodes that go."""
         found = [
             (kind, self._at(kind, node, self.known))
-            for kind, ids in self.gone(nodes).items()
+            for kind, ids in self.removed(nodes).items()
             for node in ids.tolist()
         ]
         return found if self.index.types else [node for _, node in found]

@@ -80,13 +80,13 @@ class State(Asked):
             both_ways: Whether edges are removed and added in both directions, where edits do not say it.
         """
         session, came = self.session, self.done.added_counts
-        come = {}
+        added = {}
         if edits.add_nodes is not None:
-            come = session.resolve(Edits(add_nodes=edits.add_nodes)).added_counts
+            added = session.resolve(Edits(add_nodes=edits.add_nodes)).added_counts
         place, counts = dict(self.place), node_counts(session.data)
         if self.removed is not None:
             counts[None] = len(place[None])
-        for kind, count in come.items():
+        for kind, count in added.items():
             last = counts[kind] + came.get(kind, 0)
             place[kind] = torch.cat([place[kind], last + torch.arange(count)])
         moved = Moved(session, self.place, place)
@@ -100,22 +100,22 @@ class State(Asked):
         )
         both = self.edits + mine if self.edits else mine
         done = session.resolve(both)
-        for kind, gone in moved.gone(edits.remove).items():
-            if len(gone):
+        for kind, removed in moved.removed(edits.remove).items():
+            if len(removed):
                 place[kind] = place[kind].clone()
-                place[kind][gone] = -1
+                place[kind][removed] = -1
         return Asked(session, both, done, place)
 
     def renewed(self, session_of: SessionOf) -> State:
         """The same with the graph as it is as the snapshot, where its edits led from an earlier one."""
         done, session = self.done, self.session
-        gone = session.node_index.by_type(done.node)
+        removed = session.node_index.by_type(done.node)
         counts, more = node_counts(session.data), done.added_counts
         place = {}
         for kind, there in self.place.items():
             count = counts[kind] + more.get(kind, 0)
             left = torch.ones(count, dtype=torch.bool)
-            left[gone[kind]] = False
+            left[removed[kind]] = False
             new = torch.where(left, left.long().cumsum(0) - 1, -1)
             place[kind] = torch.where(there >= 0, new[there.clamp(min=0)], -1) if count else there
         return State(
