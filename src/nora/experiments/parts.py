@@ -74,7 +74,7 @@ class Part:
         """Raise unless every cell has a row for everything it must have one for, and none twice."""
         where = [name for name in ("cell", *WHERE) if name in self.columns]
         if found.duplicated(subset=[*where, *self.each, *self.keys]).any():
-            raise ValueError(f"rows of its table {self.heading!r} are there twice")
+            raise ValueError(f"rows of its table {self.heading!r} occur twice")
         wanted = pd.MultiIndex.from_product(
             [list(values) for values in self.each.values()] or [[0]]
         )

@@ -60,7 +60,9 @@ class Checked:
         )
         self.names = None if names is None else tuple(map(str, names))
         if self.names is not None and len(self.names) != self._problem.num_nodes:
-            raise ValueError(f"{len(self.names)} names for {self._problem.num_nodes} nodes")
+            raise ValueError(
+                f"names must have one entry per node, {self._problem.num_nodes}; got {len(self.names)}"
+            )
         self.class_names = None if class_names is None else tuple(map(str, class_names))
         self.masks = dict(masks or {})
         for name, mask in self.masks.items():

@@ -256,7 +256,10 @@ def _classes(ids: Tensor, class_names: Sequence[str] | None) -> dict[int, Any]:
     if class_names is None:
         return known
     if known and max(known.values()) >= len(class_names):
-        raise ValueError(f"{len(class_names)} class_names, but class {max(known.values())} occurs")
+        raise ValueError(
+            f"class_names has {len(class_names)} entries, but class {max(known.values())} occurs: "
+            "name every class"
+        )
     return {node: str(class_names[one]) for node, one in known.items()}
 
 

@@ -114,5 +114,7 @@ def _earlier(folder: Path) -> Artefact:
     if not isinstance(digests, dict):
         raise ValueError(f"{path} is not readable as a run: its checksums are not a table")
     if digests.pop(OLD_RUN, None) != content_sha256(facts):
-        raise DamagedError(f"{path} is not as it was written (its settings were edited); {REMEDY}")
+        raise DamagedError(
+            f"{path} was changed after it was written (its settings were edited); {REMEDY}"
+        )
     return Artefact(folder, facts, {name: {SEAL: digest} for name, digest in digests.items()})

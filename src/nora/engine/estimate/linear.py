@@ -72,7 +72,7 @@ class Linearised:
         self._run()
         if not same(self.prediction.detach(), engine.before):
             raise UnsupportedError(
-                "the program, run as a whole, does not give what the model gives"
+                "the output of the program on the whole graph differs from the model's"
             )
         # Only inputs behind another message-passing op are ever reached by a change.
         reached: set[Value] = set()

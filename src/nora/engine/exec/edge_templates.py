@@ -106,7 +106,7 @@ class Templates:
             named, own = ends[side][rows], self.of(key).ends
             which = next((at for at in (0, 1) if torch.equal(named, own[at])), None)
             if which is None:
-                raise AddedEdgeError("the target of a new edge is unknown")
+                raise AddedEdgeError("the target of an added edge is unknown")
             self._found[known] = (which, rows, ends)
         return int(self._found[known][0])
 
@@ -121,7 +121,7 @@ class Templates:
                     return "end", at
         if space.everlasting and space.global_ and bool((named == named[0]).all()):
             return "row", int(named[0])
-        raise AddedEdgeError(f"it is unknown which of the {space.label} a new edge belongs to")
+        raise AddedEdgeError(f"it is unknown to which of the {space.label} an added edge belongs")
 
     def places(self, space: Space) -> Tensor:
         """The row of every node in a space of nodes `[num_nodes]`, −1 without one."""

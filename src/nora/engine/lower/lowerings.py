@@ -122,7 +122,7 @@ def _check_free(key: Key, function: Function) -> None:
         name = f"{key.__module__}.{key.__qualname__}" if isinstance(key, type) else str(key)
         raise ValueError(
             f"there is a rule {name!r} already; choose another name, or register it with "
-            "override=True to take its place"
+            "override=True to replace it"
         )
 
 
