@@ -37,9 +37,9 @@ def flip(
 ) -> None:
     """Find the smallest set of nodes or edges whose removal changes this node's predicted class.
 
-    Every single removal that can reach the node is tried, then every pair if there are few enough, each
-    exactly; then the most helpful removals are added one at a time. The result lists what was tried:
-    "smallest" is a proof.
+    NORA tries every single removal that can affect the node, then every pair if there are few enough. For
+    larger sets it adds the most helpful removals one at a time. The result reports what was tried, and
+    whether a smaller set is ruled out.
 
     \b
     Example:
