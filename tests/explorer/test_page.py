@@ -27,7 +27,7 @@ from explorer_page import (
     settled,
     spot,
     total,
-    turned,
+    flipped,
     visit,
 )
 from nora.progress import progress_bar
@@ -92,7 +92,7 @@ def test_clicks_can_take_nodes_away_and_the_page_shows_the_effect_of_what_if(wat
     assert total(page) == pytest.approx(true.total, rel=1e-6)
     flips = true.flips()
     assert len(flips) > 0
-    assert turned(page) == names_of(flips, names)
+    assert flipped(page) == names_of(flips, names)
     caught = f"{len(flips)} of 33 nodes would flip to another class"
     assert caught in page.locator("#panel .summary").inner_text()
     assert caught in page.locator("#announcer").inner_text()

@@ -133,7 +133,7 @@ def test_choosing_a_node_in_the_table_shows_its_effect(watched, run, scores):
     )
     moved = [run.dataset.node_names[node] for node in flips["node"]]
     assert moved
-    assert panel.locator(".changes .turned .node").all_text_contents() == moved
+    assert panel.locator(".changes .flipped .node").all_text_contents() == moved
     assert page.locator("#announcer").inner_text().startswith("Without")
     assert page.url.endswith(f"#node-{first}")
     panel.get_by_role("button", name="Restore").click()

@@ -28,7 +28,7 @@ function marks({ report, selection }) {
   if (!removed.length || !effect) return [key("sizes", "size: influence")];
   return [
     key("removed", "removed"),
-    key("turned", report.task === "node" ? "would flip to this class" : "a pair at it would flip"),
+    key("flipped", report.task === "node" ? "would flip to this class" : "a pair at it would flip"),
     key("sizes", "size: change"),
   ];
 }

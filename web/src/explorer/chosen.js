@@ -5,7 +5,7 @@ import { el } from "../dom.js";
 import { finder } from "../finder.js";
 import { count, number, percent, score } from "../format.js";
 import { nodeButton } from "../panel.js";
-import { shiftText, turnText } from "./words.js";
+import { shiftText, flipText } from "./words.js";
 import { working } from "./working.js";
 
 const NEIGHBOURS = 24;
@@ -39,8 +39,8 @@ function preview(position, page) {
       const effect = await source.preview(changes.with(edit));
       if (asked !== shown) return;
       const with_ = edits.length ? `With ${count(edits.length, "edit")} and without it` : "Without it";
-      const turned = effect.flips ? turnText(effect, { removed: [...removed, position] }, page) : "no prediction would flip";
-      place.replaceChildren(`${with_}: `, el("strong", {}, turned), `; ${shiftText(effect, page)}. Total change ${score(effect.total)}.`);
+      const flipped = effect.flips ? flipText(effect, { removed: [...removed, position] }, page) : "no prediction would flip";
+      place.replaceChildren(`${with_}: `, el("strong", {}, flipped), `; ${shiftText(effect, page)}. Total change ${score(effect.total)}.`);
     } catch (error) {
       if (error.name !== "AbortError") place.replaceChildren(error.message);
       shown = null;

@@ -54,7 +54,7 @@ function legend(place, page) {
     const marks = edits.length
       ? [
           has("remove") ? key("removed", "removed") : "",
-          key("turned", report.task === "node" ? "flips to this class" : "a pair at it flips"),
+          key("flipped", report.task === "node" ? "flips to this class" : "a pair at it flips"),
           has("remove_edge") ? key("line removed-edge", "removed edge") : "",
           has("add_edge") ? key("line added-edge", "added edge") : "",
           key("sizes", "size: change"),

@@ -77,9 +77,9 @@ def effect_html(effect: Effect) -> str:
     ]
     more = f" and {len(removed) - NAMED:,} more" if len(removed) > NAMED else ""
     changed, flips = effect.noticed, len(effect.flips())
-    turned = f", {flips:,} {effect.flipping}" if effect.flipping else ""
+    flipping = f", {flips:,} {effect.flipping}" if effect.flipping else ""
     about = [
-        f"{count(changed, effect.item)} changed" + turned,
+        f"{count(changed, effect.item)} changed" + flipping,
         f"{number(effect.total)} in all",
         f"{effect.task} task",
     ]
