@@ -23,11 +23,11 @@ from explorer_page import (
     choose,
     click_node,
     clicks_remove,
+    flipped,
     names_of,
     settled,
     spot,
     total,
-    flipped,
     visit,
 )
 from nora.progress import progress_bar
