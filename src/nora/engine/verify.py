@@ -200,7 +200,7 @@ def _difference(
 
 
 def _seconds_per_removal(engine: Engine, nodes: Tensor, a_pass: float, seed: int) -> float:
-    """What the engine takes for one removal of many; looked at closely only where a pass seems quicker."""
+    """The engine's time for one removal of many; measured closely only if a pass seems faster."""
     taken = _seconds(engine, nodes)
     if taken > a_pass * len(nodes):
         taken = _seconds(engine, nodes)  # the first time, loops may have been compiled

@@ -126,7 +126,7 @@ class CostSample:
         return np.repeat(each, self._sampled)
 
     def tried(self, engine: Engine) -> tuple[float, np.ndarray]:
-        """What all removals would take by another engine, and the sample's scores by it."""
+        """The predicted time of all removals by another engine, and the sample's scores by it."""
         seconds, found = 0.0, []
         for at, count in enumerate(self._sampled):
             start = time.perf_counter()

@@ -147,7 +147,7 @@ class Linearised:
         return total
 
     def _terms(self, at: int, op: Op, chunk: Chunk, gradients: Gradients) -> Iterator[Tensor]:
-        """What the direct change of one op contributes, `[c, k]` each."""
+        """The contributions of the direct change of one op, `[c, k]` each."""
         edits = chunk.edits
         nothing = chunk.nothing()
         direct = op.changed(chunk, [nothing] * len(op.inputs))

@@ -229,7 +229,7 @@ class AddedRows:
         return tuple(column[mine] for column in columns)
 
     def _ends(self, rule: AddedEdgeRule, side: int) -> Tensor:
-        """Where the added edges of a convolution start or end, as its other edges do."""
+        """The sources or targets of the added edges of a convolution."""
         slots, side_of = self.slots(rule.space), self.templates.side
         parts = [self.ends[side_of(one.rows, rule.ends, side, one.key), one.which] for one in slots]
         return torch.cat([self.ends[side, :0], *parts])

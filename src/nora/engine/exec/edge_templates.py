@@ -41,7 +41,7 @@ class Templates:
         self._found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def shift(self, key: Any) -> Tensor:
-        """What makes local ids of both ends of a type's edges global `[2, 1]`."""
+        """The offsets from local to global ids of both ends of a type's edges `[2, 1]`."""
         ends = (0, 0) if key is None else (self.starts[key[0]], self.starts[key[2]])
         return torch.tensor(ends).unsqueeze(1)
 
@@ -85,7 +85,7 @@ class Templates:
         return self._slots[space, key][0]
 
     def end(self, rows: Tensor, index: Tensor, space: Space, key: Any) -> tuple[str, Any]:
-        """What an index names in `space` at the rows of a type's edges: an end, a slot, or one row for all.
+        """What an index into `space` means at the rows of a type's edges: an end, a slot, or one row for all.
 
         Args:
             rows: The rows `[K]`; see `slots`.

@@ -264,12 +264,12 @@ class Edges:
 
     @property
     def out_end(self) -> Tensor:
-        """Where every row of `by_source` ends `[N]`."""
+        """The end of every row of `by_source` `[N]`."""
         return self.by_source[0][1:] if self.ends is None else self.ends[0]
 
     @property
     def in_end(self) -> Tensor:
-        """Where every row of `by_target` ends `[N]`."""
+        """The end of every row of `by_target` `[N]`."""
         return self.by_target[0][1:] if self.ends is None else self.ends[1]
 
     def out_of(self, node: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -292,7 +292,7 @@ class Edges:
 
     @cached_property
     def degree(self) -> Tensor:
-        """What the normalisation divides by: summed weights (sym) or the edge count, in float64."""
+        """The denominator of the normalisation: summed weights (sym) or the edge count, in float64."""
         if self.normalise != "sym" or self.weight is None:
             return self.count.double()
         zeros = torch.zeros(self.num_nodes, dtype=torch.double, device=self.source.device)

@@ -84,7 +84,7 @@ def squeezed(builder: Builder, op: AlignedOp) -> None:
 
 
 def relocate(builder: Builder, op: AlignedOp, layout: Layout) -> Layout:
-    """Where the rows are after a view."""
+    """The layout of the rows after a view."""
     before, after = builder.shapes[op.args["self"].id], op.shapes[0]
     axis = layout.axis or 0
     found = builder.rowed(op.args["self"])

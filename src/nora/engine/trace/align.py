@@ -225,7 +225,7 @@ def _argument(op: TracedOp, place: int, argument: Any) -> Any:
 
 
 def _joined(given: list[Any], op: TracedOp) -> Any:
-    """What several graphs' arguments are together."""
+    """The arguments of several graphs' operations as one value."""
     first = given[0]
     if isinstance(first, list | tuple):
         if any(not isinstance(other, list | tuple) or len(other) != len(first) for other in given):
