@@ -99,7 +99,7 @@ class TrainOptions(Options):
 
 @dataclass(frozen=True)
 class AskOptions(Options):
-    """What is asked about the trained model."""
+    """Options of the questions about the trained model."""
 
     targets: list[str] | Any = setting(
         None,

@@ -147,7 +147,7 @@ def analyse(
 
 
 class _Log:
-    """What is noted on the way: remarks, cautions, the time of every stage."""
+    """A log of notes, cautions and the time of every stage."""
 
     def __init__(self, tell: Callable[[str], None] | None, stages: Stages) -> None:
         self.show = tell or (lambda text: logger.info(text.strip()))
@@ -178,7 +178,7 @@ class _Log:
 
 
 def _effects(session: Session, scores: Influence, top: int, log: _Log) -> tuple[Effect, ...]:
-    """What the removal of each of the most influential nodes changes."""
+    """The effects of removing each of the most influential nodes."""
     found = []
     with log.stages.shown("effects", min(top, len(scores))) as advance:
         for effect in effects_of_each(session, scores.top(top)["node"].tolist()):
@@ -255,7 +255,7 @@ def _assess(run: Run, log: _Log) -> Trust:
 def _ask(
     session: Session, asking: AskOptions, memory: str | int | None, log: _Log
 ) -> tuple[dict[str, Any], Influence, tuple[Influence, ...]]:
-    """What a method may take, every node's influence, and that by other methods."""
+    """The limits of a method, every node's influence, and the scores of other methods."""
     # The page asks again what each removal changes: the engine is prepared once, for both.
     session.prepared.expect(session.num_nodes + removals_of_page(session))
     progress = log.stages.progress
@@ -308,7 +308,7 @@ def _check_memory(expected: Forecast, memory: str | int | None) -> None:
 
 
 def _room(method: str, memory: str | int | None, training: float) -> dict[str, Any]:
-    """What a method may take, where it asks: less memory where a graph takes much, time as training did."""
+    """Limits of a method: memory depends on the graph, time on the training."""
     asked = inspect.signature(METHODS[method].value).parameters
     room: dict[str, Any] = {}
     if "budget" in asked:
@@ -349,7 +349,7 @@ def _check_methods(asking: AskOptions) -> None:
 
 
 def _identity(role: str, source: Source) -> dict[str, Any]:
-    """What identifies a file that was read."""
+    """The identity of an input; of a file, its name, size and SHA-256."""
     if isinstance(source, pd.DataFrame):
         return {
             "role": role,

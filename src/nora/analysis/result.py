@@ -1,4 +1,4 @@
-"""What an analysis has found out."""
+"""The results of an analysis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMED_IN_REPR = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Analysis:
-    """What `nora.analyse` has found out.
+    """The results of `nora.analyse`.
 
     Attributes:
         graph: What was read.
@@ -99,7 +99,7 @@ class Analysis:
 
     @property
     def asks(self) -> tuple[Session, tuple[Influence, ...]]:
-        """What further questions are about: the session, and the scores with those they are compared with."""
+        """The session for further questions, the scores, and the scores of the methods to compare with."""
         return self.session, (self.scores, *self.others)
 
     def with_subject(self, stages: Stages) -> Analysis:
@@ -115,7 +115,7 @@ class Analysis:
         )
 
     def report_options(self, folder: Path | None = None) -> ReportOptions:
-        """What the page of these results shows beside the findings; `folder` is where they are."""
+        """Options of the report of these results; `folder` holds the results."""
         run, dataset = self.run, self.run.dataset
         return ReportOptions(
             names=self.scores.names,

@@ -201,7 +201,7 @@ def _edge(text: str, known: dict[str, int], count: int) -> tuple[int, int]:
 
 
 def parse_targets(texts: Iterable[str], trained: Run) -> list[int]:
-    """What `targets=` takes: node ids, or for link runs positions in the list of pairs."""
+    """The value of `targets=`: node ids, or for link runs positions in the list of pairs."""
     count = trained.task.num_items(int(trained.data.num_nodes or 0))
     if trained.task.name == "node":
         return parse_node_targets(texts, trained.dataset)

@@ -116,7 +116,7 @@ class Benchmark:
         return torch.from_numpy(self._part(cell, 0)["labelled"].to_numpy(copy=True))
 
     def fingerprint(self, cell: Cell, cycle: int) -> str:
-        """What `model_fingerprint` gives for the cell's model."""
+        """The result of `model_fingerprint` for the cell's model."""
         self._part(cell, cycle)
         keys = ["dataset", "model", "task", "cycle"]
         found = self.models.set_index(keys)["fingerprint"].to_dict()

@@ -93,7 +93,7 @@ def read_earlier(name: str, lab: Lab, path: Path) -> Earlier:
 
 
 def settings_of(name: str, lab: Lab) -> dict[str, Any]:
-    """What two reports must have in common for the cells of one to stand in the other."""
+    """The settings that two reports must share, so that one can use cells of the other."""
     values = (name, lab.profile.name, lab.protocol.name, lab.cycles, lab.share, lab.seed)
     return dict(zip(SETTINGS, values, strict=True))
 

@@ -1,4 +1,4 @@
-"""What a report is made from: tables with rows of single cells, which cells made elsewhere can join.
+"""Parts of a report: tables with rows of single cells, which cells of other reports can join.
 
 A recipe that names its parts makes its report from them and nothing else. Numbers have as many digits there
 as its JSON file keeps, so that it makes no difference whether a cell's rows were computed here or read.

@@ -71,7 +71,7 @@ class AnswerCache:
         self._latest = LRUCache(PAGES)
 
     def effect(self, edits: PageEdits, page: str = "", number: int = 0) -> Future[dict[str, Any]]:
-        """What these edits change, all together.
+        """The joint effect of these edits.
 
         Args:
             edits: The edits.

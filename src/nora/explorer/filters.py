@@ -32,7 +32,7 @@ class Grouping:
     group: np.ndarray
 
     def columns(self) -> dict[str, Any]:
-        """As the page reads it."""
+        """The grouping as the page reads it."""
         return {"name": self.name, "values": list(self.values), "group": self.group.tolist()}
 
 

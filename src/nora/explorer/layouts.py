@@ -1,4 +1,4 @@
-"""Where every node is drawn, in graphs of any size; cached on disk.
+"""Positions of nodes, for graphs of any size; cached on disk.
 
 Up to `SMALL` nodes all pairs repel each other (`nora.report.layout`). In a larger graph the repulsion is
 that of a field: the nodes' masses are laid on a grid, the grid is convolved with the force of one mass by

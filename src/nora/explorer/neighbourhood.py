@@ -1,4 +1,4 @@
-"""What a large graph shows in front: the edited and chosen nodes, their neighbours, the nodes that change."""
+"""The foreground of a large graph: edited and chosen nodes, their neighbours, the nodes that change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is explored: a session with all that a page shows of its graph before anything is changed."""
+"""The explored network: a session, and all that a page shows before the first edit."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Network:
 
     @cached_property
     def adjacency(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where each node's neighbours begin `[N + 1]`, and the neighbours."""
+        """The starts of each node's neighbours `[N + 1]`, and the neighbours."""
         source, target = self.edge_pairs
         here, there = np.concatenate([source, target]), np.concatenate([target, source])
         start = np.zeros(self.num_nodes + 1, dtype=np.int64)
@@ -171,7 +171,7 @@ class Network:
 
     @cached_property
     def searchable(self) -> list[str]:
-        """What each node is called, in small letters."""
+        """Every node's name, in lower case."""
         if self.names is None:
             return [str(node) for node in range(self.num_nodes)]
         return [name.casefold() for name in self.names]
@@ -198,7 +198,7 @@ class Network:
         return all(edges.paired(kind) for kind in edges.types)
 
     def value(self) -> dict[str, Any]:
-        """What the page knows from the start, as columns."""
+        """The data that the page starts with, as columns."""
         source, target = self.edge_pairs
         whole = self.num_nodes <= WHOLE_NODES and len(source) <= WHOLE_EDGES
         members = self.predicted if self.predicted is not None else self.labels
@@ -266,7 +266,7 @@ def _rounded(values: Tensor) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """What the caller knows of a graph, checked before the model runs; see `nora.explore`."""
+    """Names, labels and groups from the caller, checked before the model runs; see `nora.explore`."""
 
     names: tuple[str, ...] | None = None
     class_names: tuple[str, ...] = ()

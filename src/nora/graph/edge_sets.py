@@ -28,7 +28,7 @@ Kind = str | None
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What happens to the nodes of each type.
+    """The change of the nodes of each type.
 
     Attributes:
         rows: The nodes afterwards `[n']`, old ids in their new order.

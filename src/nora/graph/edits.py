@@ -184,7 +184,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _from_json(value: Any) -> Any:
-    """What `_to_json` wrote."""
+    """The value that `_to_json` wrote."""
     if isinstance(value, Mapping):
         if set(value) == {"tensor"}:
             # In double precision, as it was written.

@@ -48,7 +48,7 @@ Source: TypeAlias = str | Path | pd.DataFrame | nx.Graph
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What was read.
+    """The result of reading files.
 
     Attributes:
         dataset: The graph; its node names are the ids.

@@ -234,7 +234,7 @@ class ForwardPasses:
 
     @contextmanager
     def state_kept(self, *models: Any) -> Iterator[None]:
-        """What runs inside starts from the models' state, and leaves them so."""
+        """A context in which code starts from the models' state, which is restored afterwards."""
         found = Snapshot(*models)
         for buffer in found.buffers:
             if id(buffer) not in self._copies:

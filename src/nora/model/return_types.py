@@ -1,4 +1,4 @@
-"""What a model returns, in the words of PyG's `ModelConfig`: logits, probabilities or their logarithms."""
+"""Return types of models, in the words of PyG's `ModelConfig`: logits, probabilities or their logarithms."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from nora.questions.staleness import Staleness, staleness_of
 
 
 class Checked:
-    """What a `Session` knows of its model and graph; its arguments are described there.
+    """The checked model and graph of a `Session`, which describes the arguments.
 
     Attributes:
         prepared: The engine, once it is needed.
@@ -105,7 +105,7 @@ class Checked:
 
     @property
     def task(self) -> Task:
-        """What is predicted; its nodes are by global ids (see `nora.graph.node_index`)."""
+        """The task, with nodes by global ids (see `nora.graph.node_index`)."""
         return self._problem.task
 
     @property
@@ -205,7 +205,7 @@ class Checked:
         return self._naming.edits(edits)
 
     def resolve(self, edits: Edits) -> EditBatch:
-        """What edits mean for this graph, names replaced by ids; raises when they contradict it."""
+        """Edits resolved for this graph, with ids for names; raises if they contradict the graph."""
         return self.with_ids(edits).resolve(self.data, self.edges)
 
     def named_edges(self, edges: Any) -> dict[EdgeType, Tensor]:

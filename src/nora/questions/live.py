@@ -194,7 +194,7 @@ class Live:
         return f"snapshots: {self._live}" if isinstance(self._live, str) else "rows"
 
     def _begin(self, total: int) -> tuple[Written, LiveGraph] | str:
-        """What rows are written to, with room for so many ids."""
+        """The arrays that rows are written to, for this many ids."""
         state = self._state
         if isinstance(self._live, tuple):
             written, graph = self._live
@@ -240,7 +240,7 @@ class Live:
     def _compared(
         self, edits: Edits, changes: Changes, more: Tensor
     ) -> tuple[Asked, Tensor] | None:
-        """What the definition gives, if the rows of the first edit are not that; else None."""
+        """The predictions of a full pass if the rows of the first edit differ from them; else None."""
         assert isinstance(self._live, tuple)
         snapshot = self._state.snapshot(self._session, self._live[1])
         asked = snapshot.after(edits, self._both_ways)
@@ -303,7 +303,7 @@ class Live:
             return effects.after_edits(asked.done)
 
     def _answer(self, edits: Edits, write: bool) -> tuple[Asked, Rows | Tensor]:
-        """What edits do: the rows that change, or predictions by the ids of the first graph `[ids, C]`."""
+        """The effect of edits: changed rows, or predictions by the ids of the first graph `[ids, C]`."""
         self._stale.raise_if_changed("Live", "nora.Live(model, data)")
         asked = self._asked(edits)
         live = self._begin(max(len(place) for place in asked.place.values()))

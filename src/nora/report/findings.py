@@ -53,7 +53,7 @@ def headline_findings(
     spread: Concentration | None,
     by_degree: ScoreAgreement | None,
 ) -> list[Finding]:
-    """What stands out, most important first."""
+    """The findings, most important first."""
     consequences = subject.effects
     found: list[Finding] = []
     if spread is None:

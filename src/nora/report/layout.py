@@ -1,4 +1,4 @@
-"""Where nodes are drawn: a force-directed layout in NumPy, for graphs of up to a few thousand nodes.
+"""A force-directed layout in NumPy, for graphs of up to a few thousand nodes.
 
 All pairs of nodes repel each other, edges pull. With positions `x`, the repulsion of node `i` is
 

@@ -26,7 +26,7 @@ def packed(value: Any) -> str:
 
 
 def unpacked(text: str) -> Any:
-    """What was packed."""
+    """The value that `packed` packed."""
     return json.loads(zlib.decompress(base64.b64decode(text)))
 
 

@@ -130,12 +130,12 @@ class Stability:
         return "holds in part" if held >= IN_PART else "is decided by one model"
 
     def name(self, node: int) -> str:
-        """What a node is called."""
+        """A node in words."""
         return self.names[node] if self.names else f"node {node}"
 
     @property
     def finding(self) -> str:
-        """What was found, in words."""
+        """The finding in words."""
         total = len(self.members)
         first = self.first[0]
         found = [
@@ -156,7 +156,7 @@ class Stability:
 
     @property
     def caution(self) -> str:
-        """What a reader must know first; empty where the ranking holds."""
+        """The caution that a report starts with; empty if the ranking holds."""
         if self.verdict == "holds":
             return ""
         if self.verdict == "holds in part":

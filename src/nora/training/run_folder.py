@@ -40,7 +40,7 @@ def open_run(folder: Path) -> Artefact:
 
 
 def read_facts(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a run's manifest holds, and the SHA-256 of its files."""
+    """The content of a run's manifest, and the SHA-256 of its files."""
     found = _manifest(folder)
     return found.facts, {name: about[SEAL] for name, about in found.files.items()}
 

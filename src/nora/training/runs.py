@@ -97,7 +97,7 @@ class Run:
         return f"Run({name} on {self.dataset.name}, task={self.task.name!r}, cycle={self.cycle})"
 
     def describe(self) -> dict[str, Any]:
-        """What the manifest holds."""
+        """The content of the manifest."""
         return {
             "nora": __version__,
             "architecture": self.architecture,

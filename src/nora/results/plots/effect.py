@@ -1,4 +1,4 @@
-"""Who changes, from where to where: one row per prediction, an arrow from before to after.
+"""A plot of an effect: one row per prediction, with an arrow from before to after.
 
 Of a node the arrow shows the probability of the class it moves towards: the new class where the
 prediction flips, else the one that gains most. Of a pair it shows the probability of the link.
@@ -141,7 +141,7 @@ def _of_node(effect: Effect, node: int, class_names: Sequence[str] | None) -> _A
 
 
 def _title(effect: Effect) -> str:
-    """What went, and what that does."""
+    """The title: what is removed, and how many predictions change."""
     removed = [figure_text(node_name(effect, node), 20) for node in effect.removed]
     for edge in effect.removed_edges:
         removed.append(

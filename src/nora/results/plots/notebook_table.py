@@ -97,7 +97,7 @@ def fragile_html(fragile: Fragile) -> str:
 
 
 def flip_html(flip: Flip) -> str:
-    """What goes, and what is proved of it."""
+    """The removal, and the proof."""
     called = flip.names[flip.node] if flip.names and isinstance(flip.node, int) else flip.node
     title = f"Node {called}: {flip.class_name(flip.from_class)}"
     if flip.size:
