@@ -143,8 +143,8 @@ def bytes_of_removals(program: Program, size: int, pairs: int = 0) -> Tensor:
     other = source != target
     if not bool(other.all()):
         source, target = source[other], target[other]
-    near = [op.output.depth for op in program.ops if op.output.depth < EVERYWHERE]
-    deepest = max(near, default=0) + 1
+    bounded = [op.output.depth for op in program.ops if op.output.depth < EVERYWHERE]
+    deepest = max(bounded, default=0) + 1
     ends = source.cpu().numpy(), target.cpu().numpy()
     steps = sparse.coo_array((np.ones(len(source), dtype=np.float32), ends), shape=(n, n))
     steps.has_canonical_format = True  # parallel edges need not be merged

@@ -213,16 +213,16 @@ class Calibration:
         count = len(truth)
         if count < ENOUGH:
             return np.zeros(1), np.zeros(1), np.zeros(1)
-        near = min(NEAREST, count)
-        windows = [slice(low, low + near) for low in range(count - near + 1)]
-        windows = [windows[min(max(i - near // 2, 0), count - near)] for i in range(count)]
+        width = min(NEAREST, count)
+        windows = [slice(low, low + width) for low in range(count - width + 1)]
+        windows = [windows[min(max(i - width // 2, 0), count - width)] for i in range(count)]
         ratio = (estimate / truth).log()
         limits = torch.tensor(QUANTILES, dtype=torch.double)
         bias = torch.stack([ratio[w].clamp(*ratio[w].quantile(limits)).mean() for w in windows])
         off = (found[..., 0] - truth * bias.exp()).abs() / self._rough(found)
         square = off.square().mean(0)
         total = torch.stack([square[w].sum() for w in windows]) + MODERATING * square.mean()
-        spread = total / (near + MODERATING) * near / (near - 2)
+        spread = total / (width + MODERATING) * width / (width - 2)
         return estimate.log().numpy(), bias.numpy(), spread.sqrt().clamp(min=SMALLEST).log().numpy()
 
     @property

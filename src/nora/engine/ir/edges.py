@@ -164,8 +164,8 @@ class Edges:
         edit, *columns = (torch.cat(column) for column in zip(*parts, strict=True))
         source, target = columns[:2]
         n = self.num_nodes
-        gone = owner_of(batch.ptr) * n + batch.node
-        left = ~(torch.isin(edit * n + source, gone) | torch.isin(edit * n + target, gone))
+        removed = owner_of(batch.ptr) * n + batch.node
+        left = ~(torch.isin(edit * n + source, removed) | torch.isin(edit * n + target, removed))
         order = edit[left].argsort(stable=True)
         ptr = ptr_of(edit[left], len(batch))
         return EdgeDelta(ptr, *(column[left][order] for column in columns))
