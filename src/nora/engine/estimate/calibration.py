@@ -203,7 +203,7 @@ class Calibration:
         return (drawn.square() + size.square() + (self._unit * planned).square()).sqrt()
 
     @cached_property
-    def _near(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _by_size(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Logarithms of sizes, and of bias and spread at these sizes `[k]`."""
         found, truth = self.found, self.truth.double()
         estimate = found[..., 0].mean(0)
@@ -228,11 +228,11 @@ class Calibration:
     @property
     def factor(self) -> float:
         """The usual ratio of errors to `rough`: the median of the spreads; 1 where unknown."""
-        return float(np.exp(np.median(self._near[2])))
+        return float(np.exp(np.median(self._by_size[2])))
 
     def _unbiased(self, found: Tensor) -> tuple[Tensor, Tensor]:
         """Scores without their bias, and their standard errors `[n]` each."""
-        sizes, biases, spreads = self._near
+        sizes, biases, spreads = self._by_size
         size = found[:, 0].clamp(min=self._smallest).log().numpy()
         drawn = found[:, 2] > 0
         bias = torch.from_numpy(np.exp(np.interp(size, sizes, biases)))
