@@ -121,7 +121,7 @@ def test_edges_prepared_for_training_give_the_same_with_the_same_gradients() -> 
 
 def test_the_edges_of_another_number_of_relations_are_refused() -> None:
     conv = TIMMEConv(None, 3, num_relations=2)
-    with pytest.raises(ValueError, match="got the edges of 1 relations, not 2"):
+    with pytest.raises(ValueError, match="2 relations, got 1"):
         conv(torch.zeros(5, 5, 3), edges(five())[:1])
 
 

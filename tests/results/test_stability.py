@@ -64,7 +64,7 @@ def test_seeds_and_architectures_are_distinguished() -> None:
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(ValueError, match="two models or more"):
+    with pytest.raises(ValueError, match="at least two models"):
         several([1.0, 2])
     with pytest.raises(ValueError, match="every node's score"):
         several([1.0, float("nan")], [1, 2])

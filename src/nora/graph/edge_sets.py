@@ -87,7 +87,7 @@ def edge_companions(store: Any) -> dict[str, Tensor]:
     for other in _companions(plain, key, {"adj_t", "edge_index"}):
         if not isinstance(plain[other], Tensor):
             raise ValueError(
-                f"{other} is a {type(plain[other]).__name__}, which edits do not change"
+                f"{other} is a {type(plain[other]).__name__}, which edits do not support; use a tensor"
             )
         found[other] = plain[other]
     if key == "adj_t":

@@ -90,7 +90,9 @@ def fit(
     """
     features = _features(problem, how.as_published)
     if how.epochs < 1 or how.patience < 1 or not how.lr > 0:
-        raise ValueError("epochs and patience must be at least 1, and lr positive")
+        raise ValueError(
+            f"epochs and patience must be at least 1 and lr positive, got {how.epochs}, {how.patience} and {how.lr}"
+        )
     known = (~target.isnan()).nonzero().flatten()
     if known.numel() < 4:
         raise ValueError(

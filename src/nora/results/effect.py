@@ -363,5 +363,7 @@ class Effect:
         tensors = read_table_tensors(path_of(path), provenance)
         effect = rebuilt(Effect, provenance, **tensors)
         if int(effect.counted.sum()) != len(frame):
-            raise ValueError(f"the predictions beside {path} belong to another file")
+            raise ValueError(
+                f"the predictions beside {path} belong to another file: keep the files of one save together"
+            )
         return effect

@@ -80,11 +80,11 @@ class Stability:
     def __post_init__(self) -> None:
         if len(self.members) < 2 or len(self.members) != len(self.scores):
             raise ValueError(
-                f"stability is of two models or more, got {len(self.members)} models and scores "
+                f"stability needs at least two models, got {len(self.members)} models and scores "
                 f"{list(self.scores.shape)}"
             )
         if not self.scores.isfinite().all():
-            raise ValueError("stability needs every node's score by every model")
+            raise ValueError("stability needs finite scores of every node by every model")
         if not 1 <= self.k <= self.scores.size(1):
             raise ValueError(f"k must lie between 1 and {self.scores.size(1)}, got {self.k}")
 

@@ -204,8 +204,8 @@ def read_table_tensors(path: Path, provenance: Mapping[str, Any]) -> dict[str, T
     beside = predictions_beside(path)
     if not beside.exists():
         raise FileNotFoundError(
-            f"{path} has the table only: to be loaded it needs all predictions, which save writes "
-            f"to {beside.name} beside it"
+            f"{path} contains only the table. load also needs all predictions, which save writes to "
+            f"{beside.name} beside it"
         )
     if provenance.get("predictions_sha256", sha256_of(beside)) != sha256_of(beside):
         raise ValueError(
