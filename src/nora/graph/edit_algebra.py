@@ -131,9 +131,7 @@ def _merged(
     if not any(typed):
         return merge(first, second)
     if not all(typed):
-        raise TypeError(
-            f"cannot join the {what} of two edits, one with and one without types: give both with types"
-        )
+        raise TypeError(f"give the {what} of both edits by type: one of the edits has no types")
     kinds = dict.fromkeys([*first, *second])
     return {kind: merge(first.get(kind, none), second.get(kind, none)) for kind in kinds}
 

@@ -91,7 +91,8 @@ def fit(
     features = _features(problem, how.as_published)
     if how.epochs < 1 or how.patience < 1 or not how.lr > 0:
         raise ValueError(
-            f"epochs and patience must be at least 1 and lr positive, got {how.epochs}, {how.patience} and {how.lr}"
+            f"epochs and patience must be at least 1 and lr positive, got {how.epochs}, {how.patience} "
+            f"and {how.lr}"
         )
     known = (~target.isnan()).nonzero().flatten()
     if known.numel() < 4:

@@ -364,6 +364,6 @@ class Effect:
         effect = rebuilt(Effect, provenance, **tensors)
         if int(effect.counted.sum()) != len(frame):
             raise ValueError(
-                f"the predictions beside {path} belong to another file: keep the files of one save together"
+                f"the predictions beside {path} belong to another file: keep files that were saved together"
             )
         return effect

@@ -143,6 +143,6 @@ class Fragile:
         found: Any = rebuilt(Fragile, provenance, flips=flips, **tensors)
         if int(found.counts.sum()) != len(flips):
             raise ValueError(
-                f"the tensors beside {path} belong to another file: keep the files of one save together"
+                f"the tensors beside {path} belong to another file: keep files that were saved together"
             )
         return found
