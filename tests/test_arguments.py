@@ -214,7 +214,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "scores as a table": (lambda: nora.Influence(torch.ones(2, 2), "a"), "tensor [num_nodes]"),
     "scores as an array": (lambda: nora.Influence(np.ones(2), "a"), "torch.as_tensor(scores)"),
     "scores as a list": (lambda: nora.Influence([1.0], "a"), "torch.as_tensor(scores)"),
-    "compared with a number": (lambda: SCORES.compare(3), "compared with an Influence, got 3"),
+    "compared with a number": (lambda: SCORES.compare(3), "an Influence to compare with, got 3"),
     "compared with others": (
         lambda: nora.evaluate(SCORES, nora.Influence(torch.ones(2), "a")),
         "2",

@@ -301,7 +301,7 @@ def test_an_edge_of_a_relation_without_edges_takes_a_full_pass() -> None:
     pair = new_edges(data, "edge_type", random.Random(0))[0][:2]
     engine = engine_of(model, data)
     check(engine, Edits(add_edges=[(*pair, {"edge_type": 1})]))
-    check(engine, Edits(add_edges=[(*pair, {"edge_type": 2})]), reason="no edge of the added kind")
+    check(engine, Edits(add_edges=[(*pair, {"edge_type": 2})]), reason="no edge of the added type")
     whole = nora.Session(model, data).what_if(add_edges=[(*pair, {"edge_type": 2})])
     truth = nora.what_if(model, data, add_edges=[(*pair, {"edge_type": 2})], method="brute")
     torch.testing.assert_close(whole.after, truth.after, rtol=0, atol=1e-9)

@@ -293,7 +293,7 @@ REFUSED = [
     ({"by": "cam"}, "attribute.*nodes. Did you mean 'camp'"),
     ({"by": [1, 2]}, "by must.*8; got 2"),
     ({"by": "x"}, "must be one value per node"),
-    ({"by": [None] * 8}, "all values are unknown"),
+    ({"by": [None] * 8}, "by has no known value"),
     ({"measure": "flips", "method": "nora"}, "the change of predictions only"),
     ({"measure": "flips", "method": "exakt"}, "Did you mean 'exact'"),
     ({"measure": "flips", "verifi": 2}, "option 'verifi'. Did you mean 'verify'"),

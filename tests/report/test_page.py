@@ -411,7 +411,7 @@ def test_every_page_carries_the_notices_of_the_libraries_in_it(page):
         ({"labels": [0]}, ValueError, "labels must be"),
         ({"effects": -1}, ValueError, "at least 0"),
         ({"data": HeteroData()}, TypeError, "HeteroData"),
-        ({"graph": Data(num_nodes=3)}, ValueError, "graph has 3 nodes, data has 1000"),
+        ({"graph": Data(num_nodes=3)}, ValueError, "graph.*1000; got 3"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_written(

@@ -99,7 +99,7 @@ def test_merge_joins_parts() -> None:
         (scores(NAN, 2.0, task="link"), "parts differ in task: node.*link"),
         (scores(NAN, 2.0, options={"beta": 3.0}), "parts differ in options"),
         (scores(NAN, 2.0, NAN), "parts have 2 and 3 nodes"),
-        (scores(1.5, 2.0), "parts give different scores.*same node"),
+        (scores(1.5, 2.0), "different scores.*same node"),
     ],
 )
 def test_merge_refuses_what_does_not_belong_together(other: Influence, message: str) -> None:

@@ -104,7 +104,7 @@ def test_several_numbers_are_shown_by_the_one_that_moves_most() -> None:
     [
         (torch.zeros(5), "shape"),
         (torch.zeros(7, 2, 2), "shape"),
-        (torch.zeros(7, dtype=torch.long), "numbers with a point"),
+        (torch.zeros(7, dtype=torch.long), "floating-point"),
         (torch.full((7,), float("nan")), "NaN or infinite"),
     ],
 )
