@@ -138,7 +138,7 @@ def test_messages_go_to_a_callable_or_the_log_and_never_to_the_screen(
     files: dict, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
 ) -> None:
     reply: list[str] = []
-    nora.analyse(**files, method="brute", epochs=5, top=1, progress=False, tell=reply.append)
+    nora.analyse(**files, method="brute", epochs=5, top=1, progress=False, on_message=reply.append)
     assert reply[0].startswith("Read edges.csv: 48 nodes, ")
     assert any("The model (gcn) classifies" in text for text in reply)
     with caplog.at_level(logging.INFO, logger="nora.analysis"):

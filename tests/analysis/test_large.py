@@ -80,7 +80,7 @@ def test_a_run_tells_which_model_and_why_and_keeps_what_each_phase_took(tmp_path
         top=1,
         method="degree",
         progress=False,
-        tell=reply.append,
+        on_message=reply.append,
     )
     assert analysis.run.architecture["name"] == "gcn"
     assert any("model gcn: weight matrices for 100 edge types" in text for text in reply)

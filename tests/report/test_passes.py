@@ -68,7 +68,7 @@ def test_ranking_and_page_of_one_s_own_files_share_one_engine(work: Work, tmp_pa
         if text.startswith("\nThe model ("):
             work.passes = 0
 
-    found = nora.analyse(ties, labels=labels, epochs=5, progress=False, tell=trained)
+    found = nora.analyse(ties, labels=labels, epochs=5, progress=False, on_message=trained)
     found.save(tmp_path / "out", progress=False)
     assert work.preparations == found.session.prepared.preparations == 1
     assert 0 < work.passes <= HANDFUL

@@ -82,7 +82,7 @@ def analyse(
             `balanced=`.
         asking: What is asked about them: `targets=` (ids, names, a mask, `"labelled"`, or the name of a 0/1
             feature), `method=`, `also=`, `top=`.
-        execution: How the work is done: `memory=`, `progress=`, `tell=`.
+        execution: How the work is done: `memory=`, `progress=`, `on_message=`.
 
     Returns:
         Everything that was found; `.top(k)` for the first nodes, `.save(folder)` for the files.
@@ -97,7 +97,7 @@ def analyse(
     check_files(**given)
     check_labels_matter(training.task, training.balanced, asking.targets)
     _check_methods(asking)
-    log = _Log(execution.tell, Stages(execution.progress))
+    log = _Log(execution.on_message, Stages(execution.progress))
     read, inputs = _read(given, reading, execution, log)
     task = _task(read, training.task)
     check_labels_matter(task, training.balanced, asking.targets)
@@ -149,8 +149,8 @@ def analyse(
 class _Log:
     """A log of notes, cautions and the time of every stage."""
 
-    def __init__(self, tell: Callable[[str], None] | None, stages: Stages) -> None:
-        self.show = tell or (lambda text: logger.info(text.strip()))
+    def __init__(self, on_message: Callable[[str], None] | None, stages: Stages) -> None:
+        self.show = on_message or (lambda text: logger.info(text.strip()))
         self.stages = stages
         self.notes: list[str] = []
         self.cautions: list[str] = []

@@ -56,7 +56,7 @@ class Analysis:
         >>> club = nora.load_dataset("karate").data
         >>> edges = pd.DataFrame(club.edge_index.t().tolist(), columns=["source", "target"])
         >>> labels = pd.DataFrame({"id": range(34), "label": club.y.tolist()})
-        >>> found = nora.analyse(edges, labels=labels, epochs=20, progress=False, tell=str)
+        >>> found = nora.analyse(edges, labels=labels, epochs=20, progress=False, on_message=str)
         >>> found.top(3)["rank"].tolist(), found.trust.weak
         ([1, 2, 3], False)
     """

@@ -116,7 +116,7 @@ def run(
         reading=reading,
         training=training,
         asking=asking,
-        execution=replace(execution, tell=show),
+        execution=replace(execution, on_message=show),
     )
     show("Writing the results …")
     analysis.save(folder, force)
