@@ -33,22 +33,22 @@ class Analysis:
     """The results of `nora.analyse`.
 
     Attributes:
-        graph: What was read.
-        run: The trained model with its graph, to ask further questions.
-        session: For further questions, with what is prepared.
+        graph: The dataset and notes that were read.
+        run: The trained model with its graph, for further questions.
+        session: The prepared session, for further questions.
         scores: Every node's influence, with names.
-        others: Those of other methods, to compare.
-        effects: What the removal of each of the first nodes changes, the first first.
-        trust: How good the model is; `trust.weak` where its influences mean nothing for the data.
-        notes: What was found and decided on the way, a sentence each.
-        warnings: What a reader must know first.
-        options: What was asked for, with the defaults that were chosen.
-        inputs: What identifies the files: role, path, size and SHA-256; of a DataFrame rows and columns.
-        seconds: How long each stage took.
-        memory: The most bytes held during each stage.
-        computing: Seconds of all cores together that each stage took.
-        stability: How far the ranking holds for other seeds and architectures, where some were asked for.
-        subject: Everything a page shows: effects, edges, fragile predictions.
+        others: Scores of other methods, for comparison.
+        effects: The effects of removing each of the first nodes, in the order of the ranking.
+        trust: How good the model is; `trust.weak` is true if its influences mean nothing for the data.
+        notes: Findings and decisions, one sentence each.
+        warnings: Cautions that the report starts with.
+        options: The given options, with the defaults that NORA chose.
+        inputs: The files: role, path, size and SHA-256; of a DataFrame rows and columns.
+        seconds: Seconds of each stage.
+        memory: Peak memory of each stage, in bytes.
+        computing: CPU seconds of each stage, all cores together.
+        stability: How far the ranking holds for other seeds and architectures, if there are any.
+        subject: Everything that the report shows: effects, edges, fragile predictions.
 
     Example:
         >>> import nora

@@ -58,8 +58,8 @@ class Live:
         task: The node-level task; node classification from logits by default.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
-        renew_after: Where changed rows cannot be written back (see `how`): after this many removed, added or
-            changed nodes and edges, the engine is prepared again.
+        renew_after: If changed rows cannot be written back (see `how`), prepare the engine again after this
+            many removed, added or changed nodes and edges.
 
     Example:
         >>> import nora
