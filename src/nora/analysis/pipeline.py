@@ -65,9 +65,9 @@ def analyse(
 ) -> Analysis:
     """Rank the nodes of your own graph: read it, train a model, score every removal.
 
-    What `nora run` does. A model is trained to predict the labels (or, without labels, the edges);
-    then every node is removed in turn to see how the predictions for all others change. Where the
-    model is too weak for its influences to be trusted, a warning is given.
+    The same as `nora run`: train a model to predict the labels (or, without labels, the edges), and remove
+    every node in turn to see how the predictions for all others change. A warning appears if the model is too
+    weak to trust its influences.
 
     Args:
         edges: A file or a pandas DataFrame with the columns `source` and `target`, optionally
@@ -80,12 +80,12 @@ def analyse(
             `target_column=`, `weight_column=`, `type_column=`.
         training: Which models are trained: `model=`, `models=`, `repeats=`, `task=`, `seed=`, `epochs=`,
             `balanced=`.
-        asking: What is asked about them: `targets=` (ids, names, a mask, `"labelled"`, or the name of a 0/1
+        asking: The questions: `targets=` (ids, names, a mask, `"labelled"`, or the name of a 0/1
             feature), `method=`, `also=`, `top=`.
-        execution: How the work is done: `memory=`, `progress=`, `on_message=`.
+        execution: How the work is executed: `memory=`, `progress=`, `on_message=`.
 
     Returns:
-        Everything that was found; `.top(k)` for the first nodes, `.save(folder)` for the files.
+        The results: `.top(k)` returns the first nodes, `.save(folder)` writes the files.
 
     Example:
         >>> ties = pd.DataFrame({"source": list("aaabbcdddeef"), "target": list("bcdcddefgfgg")})
