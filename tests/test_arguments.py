@@ -224,7 +224,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "a file that is not there": (lambda: nora.analyse("missing.csv"), "no such file: missing.csv"),
     "a graph by number": (lambda: nora.to_networkx(3), "got int"),
     "a dataset by number": (lambda: nora.load_dataset(3), "unknown dataset 3"),
-    "one name for all": (lambda: nora.Session(MODEL, DATA, names=["a"]), "1 name"),
+    "one name for all": (lambda: nora.Session(MODEL, DATA, names=["a"]), "34; got 1"),
 }
 
 

@@ -271,7 +271,7 @@ def _labels_of(data: Data, num_nodes: int) -> Tensor | None:
 
 def _check_length(what: str, given: Any, num_nodes: int) -> None:
     if len(given) != num_nodes:
-        raise ValueError(f"{len(given)} {what} for {num_nodes} nodes")
+        raise ValueError(f"{what} must have one entry per node, {num_nodes}; got {len(given)}")
 
 
 def _check_probabilities(given: Tensor) -> None:
