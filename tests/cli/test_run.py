@@ -210,7 +210,7 @@ class TestQuestionsAfterwards:
         trained.save(tmp_path / "run")
         about = json.loads((results[0] / "run" / "manifest.json").read_text())
         (tmp_path / "run" / "manifest.json").write_text(json.dumps(about))
-        with pytest.raises(ValueError, match=r"dataset\.safetensors is not.*written"):
+        with pytest.raises(ValueError, match=r"dataset\.safetensors was changed"):
             nora.load_run(tmp_path / "run")
 
     @pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b'{"name": "x", "num_nodes": 2}'])
