@@ -84,7 +84,7 @@ class TestStartup:
             ("import torch", None, None),  # it has read it already
         ],
     )
-    def test_threads_sleep_while_they_wait_unless_somebody_wants_otherwise(
+    def test_threads_sleep_while_they_wait_unless_the_user_wants_otherwise(
         self, first: str, given: str | None, then: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
@@ -326,7 +326,7 @@ class TestRank:
         assert "not readable" in refused("rank", tmp_path, "--method", "brute")
         (tmp_path / "manifest.json").write_bytes((karate / "manifest.json").read_bytes())
         (tmp_path / "model.safetensors").write_bytes(b"not weights")
-        assert "not as it was written" in refused("rank", tmp_path, "--method", "brute")
+        assert "was changed" in refused("rank", tmp_path, "--method", "brute")
 
 
 class TestMerge:
@@ -370,7 +370,7 @@ class TestWhatIf:
 
     @pytest.mark.parametrize(
         ("node", "says"),
-        [("@nobody", "no node is named"), ("34", "out of range"), ("-1", "out of range")],
+        [("@missing", "no node is named"), ("34", "out of range"), ("-1", "out of range")],
     )
     def test_unknown_nodes_are_refused(self, node: str, says: str, karate: Path) -> None:
         assert says in refused("what-if", karate, "--remove", node)

@@ -37,7 +37,7 @@ class TestParseEdges:
             ("5-ann-jean", (5, 3)),
         ],
     )
-    def test_hyphens_in_names_are_told_apart(self, text: str, edge: tuple[int, int]) -> None:
+    def test_hyphens_in_names_are_distinguished(self, text: str, edge: tuple[int, int]) -> None:
         assert parse_edges([text], self.NAMES, 6) == [edge]
 
     def test_what_can_be_read_in_two_ways_is_refused(self) -> None:
@@ -152,7 +152,7 @@ class TestWhatIfMore:
             ("node,feature,value\n3,1,much\n", "line 2: features are numbers, got 'much'"),
             ("node,feature,value\n3,1,\n", "line 2: features are numbers, got ''"),
             ("node,feature,value\n3,1,2\n4,1\n", "line 3: 2 columns, which is too few"),
-            ("node,feature,value\nnobody,1,1\n", "no node is named 'nobody'"),
+            ("node,feature,value\nmissing,1,1\n", "no node is named 'missing'"),
         ],
     )
     def test_what_is_no_table_of_features_is_refused(
@@ -234,7 +234,7 @@ class TestGroup:
             (("--size", 35), "with 34 candidates it must be 1 … 34"),
             (("--size", 0), "--size"),
             (("--out", "group.txt"), "use a .csv or .parquet name"),
-            (("--candidates", "nobody"), "no node is named 'nobody'"),
+            (("--candidates", "missing"), "no node is named 'missing'"),
         ],
     )
     def test_what_cannot_be_asked_is_refused(
@@ -270,7 +270,7 @@ class TestWho:
 
     @pytest.mark.parametrize(
         ("node", "says"),
-        [("99", "out of range"), ("nobody", "no node is named"), ("1,2", "one at a time")],
+        [("99", "out of range"), ("missing", "no node is named"), ("1,2", "one at a time")],
     )
     def test_what_cannot_be_asked_is_refused(self, node: str, says: str, karate: Path) -> None:
         assert says in refused("who", karate, "--node", node)

@@ -210,7 +210,7 @@ class TestQuestionsAfterwards:
         trained.save(tmp_path / "run")
         about = json.loads((results[0] / "run" / "manifest.json").read_text())
         (tmp_path / "run" / "manifest.json").write_text(json.dumps(about))
-        with pytest.raises(ValueError, match=r"dataset\.safetensors is not.*written"):
+        with pytest.raises(ValueError, match=r"dataset\.safetensors was changed"):
             nora.load_run(tmp_path / "run")
 
     @pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b'{"name": "x", "num_nodes": 2}'])
@@ -372,7 +372,7 @@ class TestKinds:
         notes = json.loads((tmp_path / "o" / "run.json").read_text())["notes"]
         assert any("(from 1 to 4)" in one for one in notes)
 
-    def test_labels_that_are_not_used_are_told_about_and_columns_left_out(
+    def test_labels_that_are_not_used_are_reported_and_columns_left_out(
         self, folder: Path, tmp_path: Path
     ) -> None:
         found = document(

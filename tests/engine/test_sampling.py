@@ -131,7 +131,7 @@ def test_draws_do_not_depend_on_chunks_or_threads(kind: str, backend: str) -> No
     )
 
 
-def test_rows_that_nobody_asks_about_are_not_computed() -> None:
+def test_rows_outside_of_the_targets_are_not_computed() -> None:
     data = crowd()
     targets = torch.zeros(300, dtype=torch.bool)
     targets[250:260] = True

@@ -324,7 +324,7 @@ def _neighbours(keeps: Keeps, x: Tensor, *_: Any) -> Tensor:
     return torch.stack([h[near].sum(0) if near else h[i] for i, near in enumerate(around)])
 
 
-# Edges that are no tensors before the pass, or parameters.
+# Edges that are not tensors before the pass, or parameters.
 ELSEWHERE: dict[str, Callable[..., Tensor]] = {
     "a list of pairs": lambda m, x, *_: m.conv(x, torch.tensor(m.pairs).t()),
     "a list beside the edges": lambda m, x, edges, _: (

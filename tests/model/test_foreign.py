@@ -89,7 +89,7 @@ class Parents(Layer):
 
 
 class Made(Layer):
-    """Makes its edges by NumPy, anew in every pass: slow, and right."""
+    """Makes its edges by NumPy, again in every pass: slow, and right."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.conv(x, torch.from_numpy(edge_index.numpy()[::-1].copy()))

@@ -185,7 +185,7 @@ def test_an_autoencoder_asked_without_task_is_pointed_to_links():
 
 
 @pytest.mark.parametrize("ask", [nora.influence, nora.what_if])
-def test_features_and_edges_in_place_of_a_graph_are_told_to_go_together(ask):
+def test_features_and_edges_in_place_of_a_graph_are_rejected_with_the_remedy(ask):
     data = star()
     with pytest.raises(TypeError, match=r"Tensor:.*Data\(x=x, edge_index=edge_index\)"):
         ask(Plain(), data.x, data.edge_index)

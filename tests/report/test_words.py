@@ -1,4 +1,4 @@
-"""The words on the page: what is said of the model, warnings, names, and that none of them becomes markup."""
+"""The words on the page: verdicts on the model, warnings, names, and that none of them becomes markup."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_warning_about_something_else_does_not_hide_that_the_model_is_weak(run
     assert "too weak for its influences" in words(page)
 
 
-def test_the_verdict_that_is_given_is_the_one_that_is_told_once(run, scores, tmp_path):
+def test_the_verdict_that_is_given_is_shown_once(run, scores, tmp_path):
     given = (run.model, run.data, scores)
     metrics = {"test_accuracy": 0.51, "test_auc": 0.2}
     good = verdict("accuracy", 0.9, 0.6, "always answering 'amber'", 200)
@@ -79,7 +79,7 @@ def test_only_what_the_task_asks_for_counts_against_a_model(run, scores, tmp_pat
     assert "Read with care" not in words(page)
 
 
-def test_the_model_its_baseline_and_the_run_are_told(run, scores, tmp_path):
+def test_the_model_its_baseline_and_the_run_are_shown(run, scores, tmp_path):
     given = {"model": run.model, "data": run.data, "scores": scores, "effects": 0}
     metrics = {"test_accuracy": 0.9, "baseline": 0.52}
     page = write_report(

@@ -47,7 +47,7 @@ DRAWS = 3
 
 @dataclass(frozen=True)
 class SavedTraces:
-    """What is left of the traces, to compile the model again without tracing it on the large graphs.
+    """The part of the traces that compiles the model again without tracing it on large graphs.
 
     Attributes:
         rules: Whether convolutions that have a lowering are lowered as one.
@@ -64,7 +64,7 @@ class SavedTraces:
 
 @dataclass
 class Notes:
-    """What is noted while a model is compiled, for `nora.explain_engine`.
+    """Notes of a compilation, for `nora.explain_engine`.
 
     Attributes:
         traced: Operations of one pass.
@@ -295,7 +295,7 @@ def _program(
 
 
 def _output(builder: Builder, inputs: GraphInputs) -> Value:
-    """What was returned, as rows of all nodes or of the pairs."""
+    """The model's output as rows of all nodes or of the pairs."""
     ref = builder.traced.output
     if not isinstance(ref, Ref):
         raise UnsupportedError("the model does not return one tensor")

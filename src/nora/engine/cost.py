@@ -142,8 +142,8 @@ def bytes_of_removals(program: Program, size: int, pairs: int = 0) -> Tensor:
     other = source != target
     if not bool(other.all()):
         source, target = source[other], target[other]
-    near = [op.output.depth for op in program.ops if op.output.depth < EVERYWHERE]
-    deepest = max(near, default=0) + 1
+    bounded = [op.output.depth for op in program.ops if op.output.depth < EVERYWHERE]
+    deepest = max(bounded, default=0) + 1
     ends = source.numpy(), target.numpy()
     walks: Any = np.ones(n)
     ball = [torch.ones(n, dtype=torch.double)]

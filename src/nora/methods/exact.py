@@ -284,7 +284,7 @@ def _removed(removals: EditBatch) -> str:
 
 
 def reduced(before: Tensor, measures: Measures, moves: ChangedPredictions) -> Any:
-    """What measures make of changed predictions."""
+    """The measures of changed predictions."""
     if not isinstance(measures, Measuring):
         assert measures is not None, "the definition is summed by the engine, or by a full pass"
         return measures(before, moves)

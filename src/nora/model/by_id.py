@@ -123,8 +123,8 @@ def _harmless(problem: Problem) -> Tensor | None:
     edges = problem.edge_index.cpu()
     hub = torch.bincount(edges.flatten(), minlength=problem.num_nodes).argmax()
     beside = torch.cat([edges[1][edges[0] == hub], edges[0][edges[1] == hub]])
-    near = nodes[torch.isin(nodes, beside) & (nodes != hub)]
-    return near[:1] if near.numel() else nodes[:1] if nodes.numel() else None
+    adjacent = nodes[torch.isin(nodes, beside) & (nodes != hub)]
+    return adjacent[:1] if adjacent.numel() else nodes[:1] if nodes.numel() else None
 
 
 def _held_rows(problem: Problem) -> list[Tensor]:

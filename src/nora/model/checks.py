@@ -1,4 +1,4 @@
-"""What is found out about a model before any long work, by running it a few times."""
+"""Checks of a model before any long work, by running it a few times."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _watched(problem: Problem, data: Any, call: ModelCall) -> tuple[Any, InputWa
 
 
 def clear_misfits(problem: Problem) -> bool:
-    """Where the model does not run: have passes start without what it makes again if it is missing.
+    """If the model does not run, clear cached attributes that it makes again when they are missing.
 
     Returns:
         Whether there is anything of the kind, so that another try is worth it.

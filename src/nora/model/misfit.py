@@ -50,7 +50,7 @@ def transform_failure(error: Exception) -> str:
 
 
 def advice(problem: Problem, error: Exception) -> str:
-    """What to do about an error of the model's first pass."""
+    """Advice for an error of the model's first pass."""
     model, data = problem.model, problem.seen(problem.data.clone())
     for found in (
         _links(problem),

@@ -234,7 +234,7 @@ class ForwardPasses:
 
     @contextmanager
     def state_kept(self, *models: Any) -> Iterator[None]:
-        """What runs inside starts from the models' state, and leaves them so."""
+        """A context in which code starts from the models' state, which is restored afterwards."""
         found = Snapshot(*models)
         for buffer in found.buffers:
             if id(buffer) not in self._copies:
@@ -256,7 +256,7 @@ class ForwardPasses:
         if written:
             raise ValueError(
                 f"the model {type(models[0]).__name__} writes into its parameter {written[0]!r} in "
-                "forward: after one pass it is another model. Compute with a copy there "
+                "forward: every pass changes the model. Compute with a copy there "
                 f"(self.{written[0]}.clone())"
             )
 

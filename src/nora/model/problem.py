@@ -50,7 +50,7 @@ LARGE_EDGES = 1_000_000
 
 @dataclass(frozen=True)
 class Problem:
-    """What every method receives. Made by `build_problem`, which checks it.
+    """The input of every method. `build_problem` makes and checks it.
 
     Attributes:
         model: The trained model.
@@ -117,7 +117,7 @@ class Problem:
 
     @property
     def device(self) -> torch.device:
-        """Where the graph is."""
+        """The device of the graph."""
         return self.edge_index.device
 
     @property
@@ -150,7 +150,7 @@ class Problem:
 
     @property
     def decoders(self) -> Iterable[Any]:
-        """What the task's decoder is or is made of."""
+        """The modules of the task's decoder."""
         return decoder_modules(self.task)
 
     def call(self, model: nn.Module, data: Graph) -> Any:

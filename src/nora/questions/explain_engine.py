@@ -176,7 +176,7 @@ def report_of(session: Session) -> EngineReport:
 
 
 def _pass_seconds(problem: Any) -> float:
-    """What a full pass takes."""
+    """The seconds of a full pass."""
     with problem.evaluating(), torch.no_grad():
         start = time.perf_counter()
         for node in problem.nodes[:PASSES].split(1):

@@ -119,7 +119,7 @@ class ChunkSampling:
     planned: Tensor
 
     def start(self, op: int) -> Tensor:
-        """Where each removal's draws begin in an operation, `BITS` random bits `[c]`."""
+        """The random start of each removal's systematic sample in an operation, `BITS` bits `[c]`."""
         salt = _mixed(
             np.array([(self.sampling.seed * 1_000_003 + op + 1) % 2**64], dtype=np.uint64)
         )
@@ -169,7 +169,7 @@ class OpSampling:
     def bounds(
         self, share: Tensor | None, size: Tensor, also: Tensor, mass: Tensor, certain: Tensor
     ) -> SamplingBounds:
-        """What the operation's rows are sampled by; see `SamplingBounds`."""
+        """The bounds by which the operation's rows are sampled; see `SamplingBounds`."""
         return SamplingBounds(
             share, size, also, mass, self.importance, certain, self.most, self.least
         )

@@ -153,9 +153,13 @@ class AddedRows:
                 mine += [o.new for o in whole if o.key == slot.key and torch.equal(o.rows, rows)]
             found.append(torch.cat(mine))
             if len(found[-1]) != self.count(part.space):
-                raise AddedEdgeError("new edges are put together with others in an unknown order")
+                raise AddedEdgeError(
+                    "the model concatenates added edges with others in an unknown order"
+                )
         if sum(map(len, found)) != self.count(op.output.space):
-            raise AddedEdgeError("new edges are put together with others in an unknown order")
+            raise AddedEdgeError(
+                "the model concatenates added edges with others in an unknown order"
+            )
         return found
 
     def rows(self, value: Value) -> Tensor:
@@ -174,7 +178,7 @@ class AddedRows:
             if not bool(
                 ((value.base == first) | ((value.base != value.base) & (first != first))).all()
             ):
-                raise AddedEdgeError(f"the model has numbers of its own for the {space.label}")
+                raise AddedEdgeError(f"the model stores values for the {space.label}")
             return first.expand(self.count(space), *first.shape[1:])
         if isinstance(op, RowOp):
             if not self.count(space):
@@ -185,14 +189,14 @@ class AddedRows:
             index = self.index(space, op.index, source.space)
             if not self.count(source.space):
                 if not source.static:
-                    raise AddedEdgeError("attributes of new edges depend on what changes")
+                    raise AddedEdgeError("attributes of added edges depend on changed values")
                 return source.at(index)
             every = self.rows(source)
             if bool((index < source.space.size).any()):
-                raise AddedEdgeError("attributes of new edges are read from others")
+                raise AddedEdgeError("attributes of added edges are read from other edges")
             return every[index - source.space.size]
         raise AddedEdgeError(
-            f"attributes of new edges are made in an unknown way ({type(op).__name__})"
+            f"attributes of added edges are computed in an unsupported way ({type(op).__name__})"
         )
 
     def _attribute(self, key: EdgeType, name: str, value: Value) -> Tensor:
@@ -207,7 +211,7 @@ class AddedRows:
             found = one.attributes.get("edge_weight")
             return none.new_ones(len(one)) if found is None else found.to(none)
         if name not in one.attributes:
-            raise AddedEdgeError(f"{name} of a new edge is not known")
+            raise AddedEdgeError(f"{name} of an added edge is unknown")
         return one.attributes[name].to(none)
 
     def of_convolution(self, rule: AddedEdgeRule) -> tuple[Tensor, ...]:
@@ -225,7 +229,7 @@ class AddedRows:
         return tuple(column[mine] for column in columns)
 
     def _ends(self, rule: AddedEdgeRule, side: int) -> Tensor:
-        """Where the added edges of a convolution start or end, as its other edges do."""
+        """The sources or targets of the added edges of a convolution."""
         slots, side_of = self.slots(rule.space), self.templates.side
         parts = [self.ends[side_of(one.rows, rule.ends, side, one.key), one.which] for one in slots]
         return torch.cat([self.ends[side, :0], *parts])
@@ -235,7 +239,7 @@ class AddedRows:
         if value.space is not space:
             theirs, own = value.space.origin, space.origin
             if theirs is None or own is None or not torch.equal(theirs, own):
-                raise AddedEdgeError("edge attributes stand in another order")
+                raise AddedEdgeError("the model changes the order of edge attributes")
         return self.rows(value)
 
     def seeds(self, ops: Sequence[Op]) -> dict[Value, ChangedRows]:
@@ -266,7 +270,7 @@ class AddedRows:
                 self._check_scatter(op.scatter)
             elif isinstance(op, Grouped):
                 if self.count(op.nodes):
-                    raise AddedEdgeError("edges are made of other edges")
+                    raise AddedEdgeError("the model computes new edges from other edges")
                 self._check_into(op.edges, op.index, op.nodes)
             elif isinstance(op, Concat):
                 self.concat(op)
@@ -275,7 +279,7 @@ class AddedRows:
             elif not isinstance(op, RowOp) and any(
                 self.count(value.space) for value in (*op.inputs, op.output)
             ):
-                raise AddedEdgeError("an operation takes all edges at once")
+                raise AddedEdgeError("an operation needs all edges at once")
             edges = getattr(op, "edges", None)
             if isinstance(edges, Edges):
                 self._check_edges(edges)
@@ -284,16 +288,18 @@ class AddedRows:
     def _check_edges(self, edges: Edges) -> None:
         rule = edges.for_added
         if rule is None:
-            raise AddedEdgeError("a rule does not say what becomes of an added edge")
+            raise AddedEdgeError("a rule does not support added edges")
         if rule.kind is not None:
             value, _ = rule.kind
             known = self.templates.distinct(value)
             if not bool(torch.isin(self._beside(value, rule.space), known).all()):
-                raise AddedEdgeError("the graph has no edge of the added kind")
+                raise AddedEdgeError("the graph has no edge of the added type")
         weight = self.of_convolution(rule)[4]
         summed = rule.weight is not None and edges.normalise == "sym" and edges.weight is not None
         if summed and not well_behaved(torch.cat([edges.weight_range, weight])):
-            raise AddedEdgeError("weights whose sums cancel are summed again")
+            raise AddedEdgeError(
+                "the sum of edge weights cancels, and would have to be computed again"
+            )
 
     def _check_gather(self, op: Gather) -> None:
         if self.count(op.output.space):
@@ -301,11 +307,13 @@ class AddedRows:
 
     def _check_scatter(self, op: Reduce) -> None:
         if op.reduce == "last" and self.count(op.inputs[0].space):
-            raise AddedEdgeError("the last of several edges decides")
+            raise AddedEdgeError(
+                "the model assigns values to some edges, and the last one of several decides"
+            )
         self._check_into(op.inputs[0].space, op.index, op.output.space)
 
     def _check_into(self, space: Space, index: Tensor, target: Space) -> None:
         if self.count(target) and self.count(space):
-            raise AddedEdgeError("edges are made of other edges")
+            raise AddedEdgeError("the model computes new edges from other edges")
         if self.count(space):
             self.index(space, index, target)

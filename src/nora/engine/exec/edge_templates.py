@@ -41,7 +41,7 @@ class Templates:
         self._found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def shift(self, key: Any) -> Tensor:
-        """What makes local ids of both ends of a type's edges global `[2, 1]`."""
+        """The offsets from local to global ids of both ends of a type's edges `[2, 1]`."""
         ends = (0, 0) if key is None else (self.starts[key[0]], self.starts[key[2]])
         return torch.tensor(ends).unsqueeze(1)
 
@@ -85,7 +85,7 @@ class Templates:
         return self._slots[space, key][0]
 
     def end(self, rows: Tensor, index: Tensor, space: Space, key: Any) -> tuple[str, Any]:
-        """What an index names in `space` at the rows of a type's edges: an end, a slot, or one row for all.
+        """What an index into `space` means at the rows of a type's edges: an end, a slot, or one row for all.
 
         Args:
             rows: The rows `[K]`; see `slots`.
@@ -106,7 +106,7 @@ class Templates:
             named, own = ends[side][rows], self.of(key).ends
             which = next((at for at in (0, 1) if torch.equal(named, own[at])), None)
             if which is None:
-                raise AddedEdgeError("the target of a new edge is unknown")
+                raise AddedEdgeError("the target of an added edge is unknown")
             self._found[known] = (which, rows, ends)
         return int(self._found[known][0])
 
@@ -121,7 +121,7 @@ class Templates:
                     return "end", at
         if space.everlasting and space.global_ and bool((named == named[0]).all()):
             return "row", int(named[0])
-        raise AddedEdgeError(f"it is unknown which of the {space.label} a new edge belongs to")
+        raise AddedEdgeError(f"it is unknown to which of the {space.label} an added edge belongs")
 
     def places(self, space: Space) -> Tensor:
         """The row of every node in a space of nodes `[num_nodes]`, −1 without one."""

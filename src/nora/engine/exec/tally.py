@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass
 class Tally:
-    """What a chunk took, and how much of it was left to chance.
+    """The memory of a chunk, its full passes, and the planned variance of its samples.
 
     Attributes:
         bytes: Memory of all changed rows on the way.

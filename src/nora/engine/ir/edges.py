@@ -164,8 +164,8 @@ class Edges:
         edit, *columns = (torch.cat(column) for column in zip(*parts, strict=True))
         source, target = columns[:2]
         n = self.num_nodes
-        gone = owner_of(batch.ptr) * n + batch.node
-        left = ~(torch.isin(edit * n + source, gone) | torch.isin(edit * n + target, gone))
+        removed = owner_of(batch.ptr) * n + batch.node
+        left = ~(torch.isin(edit * n + source, removed) | torch.isin(edit * n + target, removed))
         order = edit[left].argsort(stable=True)
         ptr = ptr_of(edit[left], len(batch))
         return EdgeDelta(ptr, *(column[left][order] for column in columns))
@@ -264,12 +264,12 @@ class Edges:
 
     @property
     def out_end(self) -> Tensor:
-        """Where every row of `by_source` ends `[N]`."""
+        """The end of every row of `by_source` `[N]`."""
         return self.by_source[0][1:] if self.ends is None else self.ends[0]
 
     @property
     def in_end(self) -> Tensor:
-        """Where every row of `by_target` ends `[N]`."""
+        """The end of every row of `by_target` `[N]`."""
         return self.by_target[0][1:] if self.ends is None else self.ends[1]
 
     def out_of(self, node: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -292,7 +292,7 @@ class Edges:
 
     @cached_property
     def degree(self) -> Tensor:
-        """What the normalisation divides by: summed weights (sym) or the edge count, in float64."""
+        """The denominator of the normalisation: summed weights (sym) or the edge count, in float64."""
         if self.normalise != "sym" or self.weight is None:
             return self.count.double()
         zeros = torch.zeros(self.num_nodes, dtype=torch.double, device=self.source.device)

@@ -162,7 +162,7 @@ class Bindings:
         return [self.known[a.id] for a in leaves(args) if isinstance(a, Ref)]
 
     def layout(self, ref: Ref) -> Layout:
-        """Where a tensor's rows are."""
+        """The layout of a tensor's rows."""
         return self.rowed(ref).layout
 
     def rowed(self, ref: Ref) -> Tracked | Uniform:

@@ -155,7 +155,7 @@ def _with_counts(builder: Builder, op: AlignedOp, args: dict[str, Any]) -> Any:
 
 
 def number_ids(builder: Builder, op: AlignedOp) -> Ids:
-    """What an operation does with row ids, which must not be used as quantities."""
+    """Handle row ids in an operation, which must not be used as quantities."""
     found = [o.ids for o in builder.operands(op.args) if isinstance(o, Tracked)]
     if not any(found):
         return ""

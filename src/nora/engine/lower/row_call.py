@@ -32,7 +32,7 @@ def form_of(name: str, args: Mapping[str, Any], slots: Mapping[int, Any]) -> For
 
 @dataclass(frozen=True)
 class RowSlot:
-    """Where an operation takes rows: which of the inputs, and how they lie."""
+    """An argument of an operation that holds rows: which input, and its layout."""
 
     place: int
     layout: Layout

@@ -74,17 +74,17 @@ def squeezed(builder: Builder, op: AlignedOp) -> None:
     shape = builder.shapes[op.args["self"].id]
     given = op.args.get("dim")
     dims = range(len(shape)) if given is None else [given] if isinstance(given, int) else given
-    gone = [d % len(shape) for d in dims if shape[d % len(shape)][0] == 1]
-    if axis in gone:
+    removed = [d % len(shape) for d in dims if shape[d % len(shape)][0] == 1]
+    if axis in removed:
         builder.unsupported("removes the axis of nodes or edges if there is only one")
     # Only these axes: with few rows, others may happen to have size 1.
-    given = {"self": op.args["self"], "dim": gone}
-    fewer = sum(d < axis for d in gone)
+    given = {"self": op.args["self"], "dim": removed}
+    fewer = sum(d < axis for d in removed)
     _passed_on(builder, op, axis - fewer, args=given, func=aten.squeeze.dims)
 
 
 def relocate(builder: Builder, op: AlignedOp, layout: Layout) -> Layout:
-    """Where the rows are after a view."""
+    """The layout of the rows after a view."""
     before, after = builder.shapes[op.args["self"].id], op.shapes[0]
     axis = layout.axis or 0
     found = builder.rowed(op.args["self"])

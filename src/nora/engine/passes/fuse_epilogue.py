@@ -83,7 +83,7 @@ def _alone(op: Op, value: Value) -> bool:
 
 
 def written_first(value: Value, node: Tensor, then: Then) -> Then:
-    """What follows an operation, after its rows are written back; blocks come in the order of `node`."""
+    """Run the epilogue after the operation's rows are written back; blocks come in the order of `node`."""
     done = 0
 
     def write(rows: Tensor) -> tuple[Tensor, ...]:

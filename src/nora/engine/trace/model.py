@@ -50,7 +50,7 @@ def trace_on(
 
 
 def _traced(
-    problem: Problem, data: Graph, task: Task, gone: int | None, watched: Mapping[str, nn.Module]
+    problem: Problem, data: Graph, task: Task, removed: int | None, watched: Mapping[str, nn.Module]
 ) -> tuple[Trace, Tensor]:
     """The trace of the model, and of the decoder where there is one, on a graph, and the model's output.
 
@@ -75,8 +75,8 @@ def _traced(
 
     start = time.perf_counter()
     trace = record(run, inputs, watched)
-    if gone is not None and gone not in problem.checked_removals:
-        problem.checked_removals[gone] = CheckedRemoval(made[0], time.perf_counter() - start)
+    if removed is not None and removed not in problem.checked_removals:
+        problem.checked_removals[removed] = CheckedRemoval(made[0], time.perf_counter() - start)
     return trace, made[0]
 
 

@@ -40,7 +40,7 @@ _ONE_AT_A_TIME = RLock()
 
 @dataclass
 class _Memory:
-    """What shares one piece of memory: its first tensor's number, and how often it was written to."""
+    """A piece of memory: its first tensor's number, and how often it was written to."""
 
     ref: StorageWeakRef
     root: int

@@ -159,9 +159,9 @@ def _stable_order(kinds: Tensor) -> Tensor:
 def _piece(edges: _ByKind, n: int, generator: torch.Generator, which: int) -> Tensor:
     """Nearly all nodes of a small graph; of a large one, nodes of some edges of every kind and others."""
     if n <= SMALL:
-        gone = torch.randperm(n, generator=generator)[: min(1 + which, n - 1)]
+        removed = torch.randperm(n, generator=generator)[: min(1 + which, n - 1)]
         keep = torch.ones(n, dtype=torch.bool)
-        keep[gone] = False
+        keep[removed] = False
         return keep.nonzero().flatten()
     most = max(3, PIECE // max(edges.kinds + 1, 1) - 3 * which)
     others = torch.randint(n, (8 + 3 * which,), generator=generator)

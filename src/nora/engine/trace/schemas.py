@@ -1,4 +1,4 @@
-"""What torch tells of an operation beforehand: what it writes to, and whether it is a window on memory."""
+"""Facts from an operation's schema: the arguments it writes to, and whether its result is a view."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TURNS: dict[str, Callable[[Any], Any]] = {
 
 
 class SchemaFacts(NamedTuple):
-    """What an operation's schema says of it.
+    """Facts from an operation's schema.
 
     Attributes:
         turn: What it is as a view, where it only looks at its memory otherwise.

@@ -36,7 +36,7 @@ def scripts_checked() -> Iterator[None]:
             if get_ident() == thread and _reads(script.inlined_graph):
                 raise UnsupportedError(
                     f"TorchScript at {current_line()} reads sizes or values of tensors, which cannot be "
-                    "checked again after an edit; without torch.jit the same code can be followed"
+                    "checked again after an edit; without torch.jit the same code is supported"
                 )
             return call(script, *args, **kwargs)
 

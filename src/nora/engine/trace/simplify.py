@@ -25,7 +25,7 @@ _SYNONYMS = {
 
 @cache
 def _synonym(func: Any) -> Any:
-    """What an operation is the same as, if it is in that list."""
+    """The equivalent of an operation, if it is in that list."""
     if any(argument.name == "dtype" for argument in func._schema.arguments):
         return None
     return _SYNONYMS.get(name_of(func))

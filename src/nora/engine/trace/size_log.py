@@ -97,14 +97,14 @@ def _is_ours(file: str) -> bool:
 
 
 class _Number:
-    """What `Size` and `Fraction` have in common."""
+    """The base of `Size` and `Fraction`."""
 
     def __init__(self, value: Any, expression: Expression, log: SizeLog) -> None:
         self.value, self.expression, self.log = value, expression, log
 
     @property
     def node(self) -> Any:
-        """What torch asks where it needs the number itself."""
+        """The node that torch asks if it needs the number itself."""
         return self
 
     def guard_int(self, *_: Any) -> int:
@@ -122,7 +122,7 @@ class _Number:
         return getattr(function, method)(*map(plain_number, inputs), **options)
 
     def __getattr__(self, name: str) -> Any:
-        """What else a number has (`bit_length`, `numerator`)."""
+        """The other attributes of a number (`bit_length`, `numerator`)."""
         found = getattr(self.value, name)
         self.log.note("plain", self.expression)
         return found
@@ -224,7 +224,7 @@ def _compared(operation: str) -> Any:
 
 
 def _leaving(function: Callable[..., Any], operation: str = "plain", rounded: bool = False) -> Any:
-    """What reads the number itself."""
+    """The methods that read the number itself."""
 
     def method(self: Any, *others: Any) -> Any:
         whole = ("trunc", self.expression) if rounded else self.expression
@@ -339,7 +339,7 @@ class SizeMode(Rewritten):
         return made(*args, **kwargs)
 
     def _given(self, argument: Any, sizes: list[Any]) -> Any:
-        """What torch is given, with plain numbers for sizes, which are collected."""
+        """The arguments for torch, with plain numbers for sizes, which are collected."""
         kind = type(argument)
         if kind in _NUMBERS:
             sizes.append(argument)
@@ -387,7 +387,7 @@ def _measured(sized: Any, /) -> int:
 
 @contextmanager
 def sizes_noted(log: SizeLog) -> Iterator[SizeMode]:
-    """What this thread does with sizes is noted in `log`; one thread at a time (see `record`)."""
+    """Log in `log` how this thread uses sizes; one thread at a time (see `record`)."""
     outer, before = getattr(_here, "log", None), builtins.len
     batch, made = vmap._validate_and_get_batch_size, torch.Tensor._make_wrapper_subclass
     with SizeMode(log) as mode:

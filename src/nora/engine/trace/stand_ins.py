@@ -92,7 +92,7 @@ def _arguments(code: CodeType) -> tuple[str, ...]:
 
 @contextmanager
 def stand_ins_installed() -> Iterator[None]:
-    """What stands in is called, under whatever name a model knows a function.
+    """Call the stand-ins, under whatever name a model knows a function.
 
     It has the defaults of what it stands in for. A version of a package whose function takes other arguments
     keeps its own code: it is then followed as it runs. One thread at a time may be in here; see `record`.

@@ -1,4 +1,4 @@
-"""What a trace holds: operations in order, with numbers for tensors."""
+"""Traces: operations in order, with numbers for tensors."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Comparison(NamedTuple):
 
 @dataclass(eq=False)
 class Trace:
-    """What a pass did.
+    """The operations of a forward pass.
 
     Attributes:
         inputs: The number of every tensor that was given, by name.

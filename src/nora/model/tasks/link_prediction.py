@@ -144,20 +144,20 @@ class LinkPrediction(Task):
         """Raise when pairs leave the graph."""
         check_in_range(self.pairs, num_nodes, "pairs name")
 
-    def check_scores(self, score: Tensor, who: str) -> None:
+    def check_scores(self, score: Tensor, source: str) -> None:
         """Raise when there is not one score per pair, or they are of another return type.
 
         Args:
             score: What the decoder returned, or a model that scores pairs itself.
-            who: Which of the two, in words.
+            source: What returned the scores, in words.
         """
         if not isinstance(score, Tensor) or list(score.shape) != [self.pairs.size(1)]:
             raise ValueError(
-                f"{who} must return one score per pair, shape [{self.pairs.size(1)}]; it "
+                f"{source} must return one score per pair, shape [{self.pairs.size(1)}]; it "
                 f"returned {list(getattr(score, 'shape', []))}"
             )
         if isinstance(self.return_type, DefaultReturnType) and self.decoder is not dot_product:
-            reject_unit_interval(score, who, "LinkPrediction")
+            reject_unit_interval(score, source, "LinkPrediction")
         check_range(self.from_scores(score), str(self.return_type))
 
     def to(self, device: torch.device) -> LinkPrediction:

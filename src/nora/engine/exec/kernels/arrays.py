@@ -34,7 +34,7 @@ class SourceArrays(NamedTuple):
 
 
 class FrontierArrays(NamedTuple):
-    """Where they arrive: the same fields of `Frontier`."""
+    """The targets of changed messages: the same fields of `Frontier`."""
 
     edge_ptr: np.ndarray
     slot: np.ndarray
@@ -125,7 +125,7 @@ class CsrEdges(NamedTuple):
 
 
 class ChunkArrays(NamedTuple):
-    """What a chunk changes: rows `y` and weights `w`, and which edges and sums it removes."""
+    """The changes of a chunk: rows `y`, weights `w`, removed edges and removed sums."""
 
     y: PairArrays
     w: PairArrays

@@ -41,7 +41,7 @@ class Backend(Protocol):
         also: tuple[Tensor, Tensor],
         delta: EdgeDelta,
     ) -> Frontier:
-        """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
+        """The targets of those messages; the pairs `also` (`ptr`, `node`) are always among them."""
 
     def message_sizes(
         self, edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: ChangedRows
