@@ -426,22 +426,25 @@ def scores_are_right(place: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    "columns",
+    ("columns", "says"),
     [
-        {"node": [99], "influence": [1.0]},
-        {"node": [-1], "influence": [1.0]},
-        {"node": ["1"], "influence": [1.0]},
-        {"node": [1], "influence": ["x"]},
-        {"node": [1.5], "influence": [1.0]},
-        {"node": [1]},
-        {"influence": [1.0]},
-        {},
+        ({"node": [99], "influence": [1.0]}, "node 99 of 34"),
+        ({"node": [34], "influence": [1.0]}, "node 34 of 34"),
+        ({"node": [-1], "influence": [1.0]}, "node below 0"),
+        ({"node": ["1"], "influence": [1.0]}, "not whole numbers"),
+        ({"node": [1], "influence": ["x"]}, "not whole numbers and scores"),
+        ({"node": [1.5], "influence": [1.0]}, "not whole numbers"),
+        ({"node": [1]}, "part-000000000-0.parquet is not readable"),
+        ({"influence": [1.0]}, "part-000000000-0.parquet is not readable"),
+        ({}, "part-000000000-0.parquet is not readable"),
     ],
     ids=str,
 )
-def test_a_part_of_something_else_is_refused(columns: dict[str, Any], place: Path) -> None:
+def test_a_part_of_something_else_is_refused(
+    columns: dict[str, Any], says: str, place: Path
+) -> None:
     pd.DataFrame(columns).to_parquet(place / "part" / "part-000000000-0.parquet")
-    is_refused(place, ["merge", "part", "--out", "new.csv"], "part")
+    is_refused(place, ["merge", "part", "--out", "new.csv"], says)
 
 
 @pytest.mark.parametrize(
@@ -472,7 +475,8 @@ def test_a_damaged_manifest_is_named(how: str, place: Path) -> None:
     if how == "longer":  # blanks at its end mean nothing
         ok("merge", "part", "--out", "new.csv")
         return
-    is_refused(place, ["merge", "part", "--out", "new.csv"], "manifest.json")
+    says = "it has no manifest.json" if how == "gone" else "is not readable as a checkpoint"
+    is_refused(place, ["merge", "part", "--out", "new.csv"], says)
 
 
 @pytest.mark.parametrize(
