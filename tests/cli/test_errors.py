@@ -78,27 +78,6 @@ def test_too_little_memory_is_one_line(
     assert refused("rank", karate, "--method", "brute").startswith("error: not enough memory")
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--method", "magic"), "unknown method 'magic'"),  # a ValueError
-        (("--method", "brute", "--option", "speed=1"), "has no option 'speed'"),  # a TypeError
-        (("--method", "cauchy", "--option", "samples=many"), "takes a whole number"),
-    ],
-)
-def test_what_our_checks_refuse_is_one_line(
-    options: tuple[str, ...], says: str, karate: Path
-) -> None:
-    assert says in refused("rank", karate, *options)
-
-
-def test_seeds_that_no_generator_takes_are_one_line(karate: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    huge = refused("train", "--dataset", "karate", "--seed", 10**20, "--out", out)
-    assert "seed must fit into 64 bits" in huge
-    assert "--seed" in refused("tune", karate, "--method", "mask", "--seed", -1)
-
-
 def test_a_mistake_in_a_command_keeps_its_traceback(
     karate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,23 +72,6 @@ class TestTune:
         assert document("tune", karate, "--labels", known)["labelled"] == 6
         assert document("rank", karate, "--method", "predict-n", "--labels", known)["scored"] == 34
 
-    @pytest.mark.parametrize(
-        ("args", "says"),
-        [
-            (["--method", "exact"], "nothing to tune"),
-            (["--method", "norra"], "Did you mean 'nora'?"),
-            (["--labels", "nowhere.parquet"], "nowhere.parquet"),
-            (["--share", "0"], "share must lie between 0 and 1"),
-            (["--share", "0.01"], "label more nodes"),
-            (["--trials", "0"], "--trials"),
-        ],
-    )
-    def test_bad_input_is_refused_and_nothing_is_kept(
-        self, args: list[str], says: str, karate: Path
-    ) -> None:
-        assert says in refused("tune", karate, *args)
-        assert not (karate / "tuned").exists()
-
 
 class TestRank:
     def test_published_options_are_used(
@@ -104,15 +87,6 @@ class TestRank:
         ranked = document("rank", karate, "--method", "nora", "--paper")
         assert asked == [("nora", "gcn", "karate", "node")]
         assert ranked["options"]["beta"] == 7.0
-
-    def test_what_cannot_be_is_refused_in_one_line(self, karate: Path) -> None:
-        untuned = refused("rank", karate, "--method", "nora", "--tuned")
-        assert "'nora tune' makes one" in untuned
-        both = refused("rank", karate, "--method", "nora", "--tuned", "--paper")
-        assert "--tuned and --paper" in both
-        unknown = refused("rank", karate, "--method", "nora", "--paper")
-        assert "paper publishes no options of 'nora'" in unknown
-        assert "labels" in refused("rank", karate, "--method", "predict-n")
 
 
 class TestReproduce:
@@ -187,32 +161,3 @@ class TestReproduce:
         ok("reproduce", "skew", *QUICK, "--cycles", 1, "--out", tmp_path / "out")
         kept = tmp_path / "nora" / "experiments"
         assert len(list((kept / "runs").iterdir())) == 1
-
-    @pytest.mark.parametrize(
-        ("args", "says"),
-        [
-            (["citatoin"], "Did you mean 'citation'?"),
-            (["skew", "--profile", "qick"], "Did you mean 'quick'?"),
-            (["skew", "--datasets", "karat"], "Did you mean 'karate'?"),
-            (["skew", "--models", "gnc"], "Did you mean 'gcn'?"),
-            (["skew", "--tasks", "edge"], "takes node, link or node,link"),
-            (["skew", "--cycles", "6"], "--cycles"),
-            (["skew", "--datasets", " ,"], "no name is given"),
-            (["skew", "--finished"], "puts cells together"),
-            (["citation", "--protocol", "publish"], "Did you mean 'published'?"),
-            (
-                ["citation", "--protocol", "published", "--datasets", "karate"],
-                "no options of 'nora'",
-            ),
-            (["skew", "--beside", "skew.json"], "--with and --beside are for"),
-            (["citation", "--datasets", "karate", "--finished"], "none of 8 cells is finished"),
-        ],
-    )
-    def test_bad_input_is_refused_before_any_work(
-        self, args: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(laboratory, "train", lambda *_, **__: pytest.fail("work was begun"))
-        cache = tmp_path / "cache"
-        message = refused("reproduce", *args, "--cache", cache, "--out", tmp_path / "out")
-        assert says in message
-        assert list(tmp_path.iterdir()) == []

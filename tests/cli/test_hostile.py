@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,6 +82,7 @@ TYPED: list[tuple[str, str]] = [
     ("rank run --top ten", "--top"),
     ("rank run --top -1", "--top"),
     ("rank run --topp 3", "No such option"),
+    ("rank run --tpo 3", "--top"),
     ("rank run --out scores.xlsx", "use a .csv or .parquet name"),
     ("rank run --out scores", "use a .csv or .parquet name"),
     ("rank run --out folder.csv", "folder.csv is a folder"),
@@ -94,6 +96,10 @@ TYPED: list[tuple[str, str]] = [
     ("rank run --method exact --option tolerance=-1", "tolerance"),
     ("rank run --method exact --option tolerance=true", "takes a number, got True"),
     ("rank run --method exact --option speed=3", "has no option 'speed'"),
+    ("rank run --method exact --option workers=all", "takes a whole number or None"),
+    ("rank run --method nora --option betta=1", "Did you mean 'beta'?"),
+    ("rank run --method nora --option weighting=1", "takes 'sum' or 'own'"),
+    ("rank run --method nora --option k1=7", "out of range"),
     ("rank run --method cauchy --option samples=2.5", "takes a whole number, got 2.5"),
     ("rank run --method cauchy --option seed=99999999999999999999", "must fit into 64 bits"),
     ("rank run --budget soon", "--budget"),
@@ -104,8 +110,10 @@ TYPED: list[tuple[str, str]] = [
     ("rank run --certify --budget 0", "budget must be positive"),
     ("rank run --nodes 99", "node 99 is out of range"),
     ("rank run --nodes membre_1", "no node is named 'membre_1'"),
+    ("rank run --nodes 'membr 2'", "Did you mean 'member 2'?"),
     ("rank run --nodes ,", "no node is named: give ids or names"),
     ("rank run --targets member_1", "Did you mean"),
+    ("rank run --method degree --targets 1", "does not look at predictions"),
     ("rank links --targets 9999", "is out of range"),
     ("rank links --targets x", "invalid pair 'x'"),
     ("rank run --shard 0/2", "not of the form i/n"),
@@ -119,21 +127,49 @@ TYPED: list[tuple[str, str]] = [
     ("rank links --method brute --checkpoint part", "belongs to another run"),
     ("rank run --tuned --paper", "choose one"),
     ("rank run --method mask --tuned", "'nora tune' makes one"),
-    ("rank run --method nora --paper", "karate"),
+    ("rank run --method nora --paper", "paper publishes no options of 'nora'"),
     ("rank run --method predict-n", "label"),
     ("rank run --method predict-n --labels nowhere.csv", "no such file: nowhere.csv"),
     ("rank run --method predict-n --labels file", "cannot tell the format of 'file'"),
     ("rank run --method predict-n --labels effect.csv", "holds 'effect', expected 'influence'"),
     ("rank run --method predict-n --labels edges.csv", "needs its provenance file"),
+    ("rank run --edges --certify", "leave out --edges"),
+    ("rank run --edges --nodes 3", "leave out --nodes"),
+    ("rank run --edges --option budget=3", "no option 'budget'"),
+    ("rank run --measure flip", "Did you mean 'flips'"),
+    ("rank run --measure loss:tset", "Did you mean 'test'"),
+    ("rank run --measure class:9", "'9' is not a class of this model"),
+    ("rank run --measure flips --method cauchy", "use --method exact"),
+    ("rank run --by colour", "not an attribute of the nodes"),
+    ("top run --top 0", "'--top'"),
+    ("top run --budget 0", "budget must be positive"),
+    ("top run --targets 99", "target 99 is out of range"),
+    ("top run --measure flip", "Did you mean 'flips'"),
+    ("top run --out top.txt", "use a .csv or .parquet name"),
+    ("fragile run --by node", "must be nodes or edges"),
+    ("fragile links", "predicts classes"),
+    ("flip run 99", "out of range"),
+    ("flip run 1,2", "ask about one at a time"),
+    ("flip run 1 --by links", "must be nodes or edges"),
+    ("flip run 1 --to 9", "'9' is not a class of this model"),
+    ("flip run 1 --out edits.txt", "use a .json name"),
     ("what-if run", "give --remove 17"),
     ("what-if run --remove 34", "node 34 is out of range"),
+    ("what-if run --remove -1", "out of range"),
+    ("what-if run --remove @nobody", "no node is named"),
     ("what-if own --remove", "requires an argument"),
     ("what-if run --remove-edge 3", "not of the form A-B"),
     ("what-if run --remove-edge member", "not of the form A-B"),
     ("what-if run --remove-edge a-b", "no node is named 'a'"),
+    ("what-if run --remove-edge 0-33", "edge 0–33 is not in the graph"),
+    ("what-if run --remove-edge 0-34", "node 34 is out of range"),
+    ("what-if run --add-edge 0-1", "edge 0–1 is in the graph already"),
+    ("what-if run --set nowhere.csv", "no such file: nowhere.csv"),
     ("what-if nowhere --remove 1", "nowhere is not a trained run"),
     ("what-if run --remove x --out effect.csv", "effect.csv exists already"),
     ("who run --node missing", "no node is named 'missing'"),
+    ("who run --node 99", "out of range"),
+    ("who run --node 1,2", "one at a time"),
     ("who run", "Missing option '--node'"),
     ("who run --node a --top 0", "--top"),
     ("group run --size 0", "--size"),
@@ -142,11 +178,13 @@ TYPED: list[tuple[str, str]] = [
     ("group run --recheck -1", "--recheck"),
     ("group run --candidates missing", "no node is named 'missing'"),
     ("group run --out known.csv", "known.csv exists already"),
+    ("group run --out group.txt", "use a .csv or .parquet name"),
     ("tune run", "nora is tuned. Add --force to tune it again"),
     ("tune run --method exact", "nothing to tune"),
     ("tune run --method norra", "Did you mean 'nora'?"),
     ("tune own --share 2", "--share"),
     ("tune own --share 0", "share"),
+    ("tune own --share 0.01", "label more nodes"),
     ("tune own --trials 0", "--trials"),
     ("tune own --seed -1", "--seed"),
     ("tune own --labels nowhere.csv", "no such file: nowhere.csv"),
@@ -169,6 +207,7 @@ TYPED: list[tuple[str, str]] = [
     ("train --dataset karate --lr -1", "--lr"),
     ("train --dataset karate --cycle 9", "cycle"),
     ("train --dataset karate --seed 99999999999999999999", "must fit into 64 bits"),
+    ("train --dataset karate --seed -1", "--seed"),
     ("train --dataset karate --out run", "run exists already"),
     ("train --dataset karate --out mine --force", "was not made by 'nora train'"),
     ("train --dataset karate --out file", "file is a file; name a folder"),
@@ -190,6 +229,8 @@ TYPED: list[tuple[str, str]] = [
     ("run --edges edges.csv --out file", "file is a file; name a folder"),
     ("run --edges edges.csv --method predict-n", "learns from known influences"),
     ("run --edges edges.csv --method degree --also degree", "names a method twice"),
+    ("run --edges edges.csv --also auto", "--also names a method twice"),
+    ("run --edges edges.csv --also predict-n", "learns from known influences"),
     ("run --edges edges.csv --seed 99999999999999999999", "must fit into 64 bits"),
     ("run --edges edges.csv --seed -1", "--seed"),
     ("example mine", "mine exists already; name a new folder"),
@@ -207,6 +248,12 @@ TYPED: list[tuple[str, str]] = [
     ("reproduce citation --cycles 9", "--cycles"),
     ("reproduce citation --share 0", "--share must lie between 0 and 1"),
     ("reproduce citation --out file", "is a file, so nothing can be written"),
+    ("reproduce skew --profile qick", "Did you mean 'quick'?"),
+    ("reproduce skew --finished", "puts cells together"),
+    ("reproduce skew --beside skew.json", "--with and --beside are for"),
+    ("reproduce citation --protocol publish", "Did you mean 'published'?"),
+    ("reproduce citation --protocol published --datasets karate", "no options of 'nora'"),
+    ("reproduce citation --datasets karate --finished --cache new", "none of 8 cells is finished"),
     ("rnak run", "No such command"),
     ("--colour", "No such option"),
 ]
@@ -214,7 +261,7 @@ TYPED: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("typed", "says"), TYPED, ids=[typed for typed, _ in TYPED])
 def test_wrong_input_is_explained(typed: str, says: str, place: Path) -> None:
-    is_refused(place, typed.split(" "), says)
+    is_refused(place, shlex.split(typed), says)
 
 
 # Files that are damaged, edited, exchanged or gone.
@@ -379,22 +426,25 @@ def scores_are_right(place: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    "columns",
+    ("columns", "says"),
     [
-        {"node": [99], "influence": [1.0]},
-        {"node": [-1], "influence": [1.0]},
-        {"node": ["1"], "influence": [1.0]},
-        {"node": [1], "influence": ["x"]},
-        {"node": [1.5], "influence": [1.0]},
-        {"node": [1]},
-        {"influence": [1.0]},
-        {},
+        ({"node": [99], "influence": [1.0]}, "node 99 of 34"),
+        ({"node": [34], "influence": [1.0]}, "node 34 of 34"),
+        ({"node": [-1], "influence": [1.0]}, "node below 0"),
+        ({"node": ["1"], "influence": [1.0]}, "not whole numbers"),
+        ({"node": [1], "influence": ["x"]}, "not whole numbers and scores"),
+        ({"node": [1.5], "influence": [1.0]}, "not whole numbers"),
+        ({"node": [1]}, "part-000000000-0.parquet is not readable"),
+        ({"influence": [1.0]}, "part-000000000-0.parquet is not readable"),
+        ({}, "part-000000000-0.parquet is not readable"),
     ],
     ids=str,
 )
-def test_a_part_of_something_else_is_refused(columns: dict[str, Any], place: Path) -> None:
+def test_a_part_of_something_else_is_refused(
+    columns: dict[str, Any], says: str, place: Path
+) -> None:
     pd.DataFrame(columns).to_parquet(place / "part" / "part-000000000-0.parquet")
-    is_refused(place, ["merge", "part", "--out", "new.csv"], "part")
+    is_refused(place, ["merge", "part", "--out", "new.csv"], says)
 
 
 @pytest.mark.parametrize(
@@ -425,7 +475,8 @@ def test_a_damaged_manifest_is_named(how: str, place: Path) -> None:
     if how == "longer":  # blanks at its end mean nothing
         ok("merge", "part", "--out", "new.csv")
         return
-    is_refused(place, ["merge", "part", "--out", "new.csv"], "manifest.json")
+    says = "it has no manifest.json" if how == "gone" else "is not readable as a checkpoint"
+    is_refused(place, ["merge", "part", "--out", "new.csv"], says)
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,6 @@ import nora
 from nora.cli.parameters import parse_edges
 from shell import document, ok, refused
 
-COMMANDS = ["rank", "top", "fragile", "what-if", "group", "who", "flip"]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_shows_an_example_and_speaks_json(command: str) -> None:
-    help_text = ok(command, "--help")
-    assert f"nora {command}" in help_text
-    assert "--json" in help_text
-
 
 class TestParseEdges:
     NAMES = ("ann", "jean-luc", "luc", "ann-jean", "x7", "@a,b")
@@ -99,22 +90,6 @@ class TestWhatIf:
         source, target = nora.load_run(links).data.edge_index[:, 0].tolist()
         assert document("what-if", links, "--remove-edge", f"{source}-{target}")["total"] > 0
 
-    @pytest.mark.parametrize(
-        ("args", "says"),
-        [
-            ((), "give --remove 17"),
-            (("--remove-edge", "0-33"), "edge 0–33 is not in the graph"),
-            (("--remove-edge", "0-34"), "node 34 is out of range"),
-            (("--remove-edge", "0"), "not of the form A-B"),
-            (("--add-edge", "0-1"), "edge 0–1 is in the graph already"),
-            (("--set", "nowhere.csv"), "no such file: nowhere.csv"),
-        ],
-    )
-    def test_what_cannot_be_removed_is_refused(
-        self, args: tuple[str, ...], says: str, karate: Path
-    ) -> None:
-        assert says in refused("what-if", karate, *args)
-
 
 class TestWhatIfMore:
     def test_edges_come_and_features_change(self, karate: Path, tmp_path: Path) -> None:
@@ -184,21 +159,6 @@ class TestFlip:
                 assert len(edits.remove_edges) == truth.size
         assert sizes - {0}
 
-    @pytest.mark.parametrize(
-        ("args", "says"),
-        [
-            (("99",), "out of range"),
-            (("1,2",), "ask about one at a time"),
-            (("1", "--by", "links"), "must be nodes or edges"),
-            (("1", "--to", "9"), "'9' is not a class of this model"),
-            (("1", "--out", "edits.txt"), "use a .json name"),
-        ],
-    )
-    def test_what_cannot_be_asked_is_refused(
-        self, args: tuple[str, ...], says: str, karate: Path
-    ) -> None:
-        assert says in refused("flip", karate, *args)
-
 
 class TestGroup:
     def test_it_is_what_python_finds(self, karate: Path, tmp_path: Path) -> None:
@@ -228,20 +188,6 @@ class TestGroup:
         found = document("group", links, "--size", 2, "--targets", "0,1,2,3,4,5")
         assert found["task"] == "link"
 
-    @pytest.mark.parametrize(
-        ("args", "says"),
-        [
-            (("--size", 35), "with 34 candidates it must be 1 … 34"),
-            (("--size", 0), "--size"),
-            (("--out", "group.txt"), "use a .csv or .parquet name"),
-            (("--candidates", "missing"), "no node is named 'missing'"),
-        ],
-    )
-    def test_what_cannot_be_asked_is_refused(
-        self, args: tuple[object, ...], says: str, karate: Path
-    ) -> None:
-        assert says in refused("group", karate, *args)
-
 
 class TestWho:
     def test_it_is_what_python_finds(self, karate: Path) -> None:
@@ -267,13 +213,6 @@ class TestWho:
 
     def test_links(self, links: Path) -> None:
         assert document("who", links, "--node", 0)["task"] == "link"
-
-    @pytest.mark.parametrize(
-        ("node", "says"),
-        [("99", "out of range"), ("missing", "no node is named"), ("1,2", "one at a time")],
-    )
-    def test_what_cannot_be_asked_is_refused(self, node: str, says: str, karate: Path) -> None:
-        assert says in refused("who", karate, "--node", node)
 
 
 class TestRankEdges:
@@ -307,24 +246,6 @@ class TestRankEdges:
         assert first["influence"] == sum(groups)
         assert "flips" in ok("rank", karate, "--measure", "flips", "--top", 2)
 
-    @pytest.mark.parametrize(
-        ("args", "says"),
-        [
-            (("--edges", "--certify"), "leave out --edges"),
-            (("--edges", "--nodes", "3"), "leave out --nodes"),
-            (("--measure", "flip"), "Did you mean 'flips'"),
-            (("--measure", "loss:tset"), "Did you mean 'test'"),
-            (("--measure", "class:9"), "'9' is not a class of this model"),
-            (("--measure", "flips", "--method", "cauchy"), "use --method exact"),
-            (("--by", "colour"), "not an attribute of the nodes"),
-            (("--edges", "--option", "budget=3"), "no option 'budget'"),
-        ],
-    )
-    def test_what_cannot_be_asked_is_refused(
-        self, args: tuple[str, ...], says: str, karate: Path
-    ) -> None:
-        assert says in refused("rank", karate, *args)
-
 
 class TestTop:
     def test_is_what_rank_certifies(self, karate: Path, tmp_path: Path) -> None:
@@ -340,21 +261,6 @@ class TestTop:
         found = document("top", karate, "--top", 2, "--targets", "4,5", "--targets", "member 7")
         truth = nora.load_run(karate).session(targets=[4, 5, 6]).top(2, progress=False)
         assert [row["node"] for row in found["top"]] == list(truth.nodes)
-
-    @pytest.mark.parametrize(
-        ("args", "says"),
-        [
-            (("--top", "0"), "'--top'"),
-            (("--budget", "0"), "budget must be positive"),
-            (("--targets", "99"), "target 99 is out of range"),
-            (("--measure", "flip"), "Did you mean 'flips'"),
-            (("--out", "top.txt"), "use a .csv or .parquet name"),
-        ],
-    )
-    def test_what_cannot_be_asked_is_refused(
-        self, args: tuple[str, ...], says: str, karate: Path
-    ) -> None:
-        assert says in refused("top", karate, *args)
 
 
 class TestFragile:
@@ -373,10 +279,6 @@ class TestFragile:
         assert f"{hang} of 34 predictions flip by removing a single {by[:-1]}" in ok(
             "fragile", karate, "--by", by
         )
-
-    def test_what_cannot_be_asked_is_refused(self, karate: Path, links: Path) -> None:
-        assert "must be nodes or edges" in refused("fragile", karate, "--by", "node")
-        assert "predicts classes" in refused("fragile", links)
 
 
 def test_what_if_counts_the_targets_alone(karate: Path) -> None:

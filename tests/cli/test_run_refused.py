@@ -76,25 +76,6 @@ class TestRefused:
         assert not out.exists()
 
     @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            (["--task", "node"], "give --labels, or --task link"),
-            (["--task", "edge"], "it must be 'node' or 'link'"),
-            (["--method", "page-rank"], "Did you mean 'pagerank'"),
-            (["--also", "predict-n"], "learns from known influences"),
-            (["--also", "auto"], "--also names a method twice"),
-            (["--model", "gcm"], "unknown model 'gcm'"),
-            (["--encoding", "walk"], "unknown encoding 'walk'"),
-        ],
-    )
-    def test_wrong_options_are_answered_in_one_line(
-        self, options: list[str], message: str, folder: Path, tmp_path: Path
-    ) -> None:
-        out = tmp_path / "o"
-        assert message in refused("run", "--edges", folder / "edges.csv", "--out", out, *options)
-        assert not out.exists()
-
-    @pytest.mark.parametrize(
         ("rows", "message"),
         [
             ([(name, "left") for name in STRANGE], "nothing to learn"),

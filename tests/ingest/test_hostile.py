@@ -46,8 +46,3 @@ def test_an_odd_input_is_answered_by_name(case: Case, tmp_path: Path) -> None:
         reading = read_graph(**paths, **options)
     assert not case.noted or re.search(case.noted, "\n".join(reading.notes)), reading.notes
     assert case.check(reading.dataset.data)
-
-
-def test_the_cases_are_many_and_apart() -> None:
-    assert len(CASES) >= 100
-    assert len({case.name for case in CASES}) == len(CASES)

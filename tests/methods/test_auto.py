@@ -19,7 +19,7 @@ from nora.engine.engine import Engine
 from nora.engine.estimate.cost_sample import Agreement, CostSample
 from nora.engine.prepared import Prepared
 from nora.methods import auto as module
-from nora.methods.auto import auto
+from nora.methods.auto import Choice, auto
 from nora.model import Problem, build_problem
 from nora.model.checks import check_model
 
@@ -70,13 +70,22 @@ def with_slow_forward(problem: Problem) -> Problem:
     return check_model(build_problem(problem.model, problem.data, problem.task, forward=forward))
 
 
+def picked(problem: Problem, says: str | None = None) -> Choice:
+    """What fits 15 seconds where a pass takes 20 ms; with a warning that says this, or without any."""
+    slowed = with_slow_forward(problem)
+    if says is not None:
+        with pytest.warns(UserWarning, match=says), problem.evaluating():
+            return auto(slowed, Prepared(), budget=15)
+    with warnings.catch_warnings(), problem.evaluating():
+        warnings.simplefilter("error")
+        return auto(slowed, Prepared(), budget=15)
+
+
 def test_exact_is_chosen_when_the_sample_says_that_it_fits(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow(monkeypatch, {0.0: 4.0})
-    with warnings.catch_warnings(), problem.evaluating():
-        warnings.simplefilter("error")
-        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    choice = picked(problem)
     assert choice.method == "exact"
     assert choice.expected_seconds == pytest.approx(4.0, abs=1.0)
     assert choice.options.get("tolerance", 0.0) == 0.0
@@ -86,11 +95,7 @@ def test_the_finest_tolerance_that_fits_is_chosen_with_a_warning_that_names_the_
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow(monkeypatch, {0.0: 100.0, 0.01: 50.0, 0.02: 5.0, 0.03: 1.0})
-    with (
-        pytest.warns(UserWarning, match=r"auto picked an estimate: exact.*take \d+"),
-        problem.evaluating(),
-    ):
-        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    choice = picked(problem, r"auto picked an estimate: exact.*take \d+")
     assert choice.method == "exact"
     assert choice.options["tolerance"] == 0.02
     assert choice.expected_pearson > 0.99
@@ -104,9 +109,7 @@ def test_a_budget_missed_by_little_is_not_worth_an_estimate(
 ) -> None:
     slow(monkeypatch, {0.0: 15.5})
     monkeypatch.setattr(module, "LATE", 0.8)  # a busy machine has spent some seconds by then
-    with warnings.catch_warnings(), problem.evaluating():
-        warnings.simplefilter("error")
-        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    choice = picked(problem)
     assert (choice.method, choice.options.get("tolerance", 0.0)) == ("exact", 0.0)
     assert "not worth it" in choice.reason
 
@@ -118,8 +121,7 @@ def test_an_estimate_that_draws_comes_before_the_sketch(
     slow(monkeypatch, {0.0: 1000.0, **dict.fromkeys(module.TOLERANCES, 1.0)})
     monkeypatch.setattr(module.CostSample, "agreement", lambda *given: Agreement(0.7, 0.9, 0.2))
     monkeypatch.setattr(module, "_samples_rows", lambda engine: drawn)
-    with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
-        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    choice = picked(problem, "auto picked an estimate")
     assert choice.method == ("exact" if drawn else "cauchy")
 
 
@@ -127,8 +129,7 @@ def test_the_sketch_is_chosen_when_no_tolerance_fits(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
-    with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
-        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    choice = picked(problem, "auto picked an estimate")
     assert choice.method == "cauchy"
     assert "no tolerance up to 0.2 fits 15 s" in choice.reason
     assert choice.expected_seconds < 15
@@ -139,11 +140,7 @@ def test_when_even_the_sketch_does_not_fit_the_papers_approximation_is_left(
 ) -> None:
     slow(monkeypatch, dict.fromkeys((0.0, *module.TOLERANCES), 1000.0))
     monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
-    with (
-        pytest.warns(UserWarning, match=r"exact would take \d+ s, and no tolerance"),
-        problem.evaluating(),
-    ):
-        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    choice = picked(problem, r"exact would take \d+ s, and no tolerance")
     assert choice.method == "nora"
 
 
@@ -160,8 +157,7 @@ def test_a_measured_estimate_comes_before_one_of_unknown_agreement(
         module.CostSample, "agreement", lambda *given: Agreement(0.9998, spearman, error)
     )
     monkeypatch.setattr(module, "_sketch_seconds", lambda *given: 1000.0)
-    with pytest.warns(UserWarning, match="auto picked an estimate"), problem.evaluating():
-        choice = auto(with_slow_forward(problem), Prepared(), budget=15)
+    choice = picked(problem, "auto picked an estimate")
     assert choice.method == method
     if method == "nora":
         assert "tolerance 0.01, which fits 15 s" in choice.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,79 +32,69 @@ def scores(run):
     return replace(found, names=run.dataset.node_names)
 
 
-def test_without_warnings_there_is_no_caution(run, scores, tmp_path):
-    page = write_report(tmp_path / "a.html", run.model, run.data, scores, effects=0)
+@pytest.fixture
+def written(run, scores, tmp_path) -> Callable[..., Path]:
+    """Write a page, without effects by default."""
+
+    def write(**about: Any) -> Path:
+        given = {"effects": 0, **about}
+        return write_report(tmp_path / "a.html", run.model, run.data, scores, **given)
+
+    return write
+
+
+def test_without_warnings_there_is_no_caution(written):
+    page = written()
     assert "Read with care" not in words(page)
     assert TITLE in words(page)
 
 
-def test_a_model_no_better_than_guessing_is_called_weak(run, scores, tmp_path):
+def test_a_model_no_better_than_guessing_is_called_weak(written):
     metrics = {"test_accuracy": 0.38}
-    page = write_report(
-        tmp_path / "a.html", run.model, run.data, scores, metrics=metrics, effects=0
-    )
+    page = written(metrics=metrics)
     assert "trusted: it classifies 38.0%" in words(page)
 
 
-def test_a_warning_about_something_else_does_not_hide_that_the_model_is_weak(run, scores, tmp_path):
-    page = write_report(
-        tmp_path / "a.html",
-        run.model,
-        run.data,
-        scores,
-        metrics={"test_accuracy": 0.38},
-        warnings=["the weights were tweaked"],
-        effects=0,
-    )
+def test_a_warning_about_something_else_does_not_hide_that_the_model_is_weak(written):
+    page = written(metrics={"test_accuracy": 0.38}, warnings=["the weights were tweaked"])
     assert "The weights were tweaked." in words(page)
     assert "too weak for its influences" in words(page)
 
 
-def test_the_verdict_that_is_given_is_shown_once(run, scores, tmp_path):
-    given = (run.model, run.data, scores)
+def test_the_verdict_that_is_given_is_shown_once(written):
     metrics = {"test_accuracy": 0.51, "test_auc": 0.2}
     good = verdict("accuracy", 0.9, 0.6, "always answering 'amber'", 200)
-    page = write_report(tmp_path / "a.html", *given, metrics=metrics, trust=good, effects=0)
+    page = written(metrics=metrics, trust=good)
     assert "Read with care" not in words(page)
     assert "test accuracy 90 % baseline: most common class 60 %" in words(page)
     weak = verdict("accuracy", 0.9, 0.95, "always answering 'amber'", 200)
-    page = write_report(tmp_path / "b.html", *given, trust=weak, warnings=[weak.caution], effects=0)
+    page = written(trust=weak, warnings=[weak.caution])
     assert words(page).count("too weak for its influences to be trusted") == 1
 
 
-def test_only_what_the_task_asks_for_counts_against_a_model(run, scores, tmp_path):
+def test_only_what_the_task_asks_for_counts_against_a_model(written):
     metrics = {"test_accuracy": 0.95, "test_auc": 0.4}
-    page = write_report(
-        tmp_path / "a.html", run.model, run.data, scores, metrics=metrics, effects=0
-    )
+    page = written(metrics=metrics)
     assert "Read with care" not in words(page)
 
 
-def test_the_model_its_baseline_and_the_run_are_shown(run, scores, tmp_path):
-    given = {"model": run.model, "data": run.data, "scores": scores, "effects": 0}
+def test_the_model_its_baseline_and_the_run_are_shown(written, run):
     metrics = {"test_accuracy": 0.9, "baseline": 0.52}
-    page = write_report(
-        tmp_path / "a.html", **given, metrics=metrics, model_name="gcn", run="my results/run"
-    )
+    page = written(metrics=metrics, model_name="gcn", run="my results/run")
     assert "gcn test accuracy 90 % baseline: most common class 52 %" in words(page)
     assert page_value(page)["run"] == "my results/run"
-    page = write_report(tmp_path / "b.html", **given, metrics={"test_accuracy": 0.9})
+    page = written(metrics={"test_accuracy": 0.9})
     most = int(run.data.y.bincount().max())
     assert f"baseline: most common class {100 * most / 34:.0f} %" in words(page)
     assert page_value(page)["run"] is None
 
 
-def test_warnings_are_sentences_without_options(run, scores, tmp_path):
+def test_warnings_are_sentences_without_options(written):
     warnings = ["the model is too weak: it may guess. Another --model or --encoding may help"]
-    page = write_report(
-        tmp_path / "a.html",
-        run.model,
-        run.data,
-        scores,
+    page = written(
         warnings=warnings,
         notes=["edges are read as going both ways (see --directed)"],
         metrics={"test_accuracy": 0.38},
-        effects=0,
     )
     assert "too weak: it may guess." in words(page)
     assert "read as going both ways." in words(page)
@@ -111,15 +102,8 @@ def test_warnings_are_sentences_without_options(run, scores, tmp_path):
     assert "always to guess" not in words(page)  # the warning has said it
 
 
-def test_classes_named_by_numbers_are_called_classes(run, scores, tmp_path):
-    page = write_report(
-        tmp_path / "a.html",
-        run.model,
-        run.data,
-        scores,
-        class_names=["0", "right", "2", "3"],
-        effects=1,
-    )
+def test_classes_named_by_numbers_are_called_classes(written):
+    page = written(class_names=["0", "right", "2", "3"], effects=1)
     assert [one["name"] for one in page_value(page)["classes"]] == [
         "class 0",
         "right",
@@ -129,13 +113,9 @@ def test_classes_named_by_numbers_are_called_classes(run, scores, tmp_path):
     assert re.search(r"from (class \d to|right to class) ", words(page))
 
 
-def test_texts_from_the_data_cannot_become_markup(run, scores, tmp_path):
+def test_texts_from_the_data_cannot_become_markup(written):
     names = [f"{EVIL}{node}" for node in range(34)]
-    page = write_report(
-        tmp_path / "a.html",
-        run.model,
-        run.data,
-        scores,
+    page = written(
         names=names,
         class_names=[f"{EVIL}{letter}" for letter in "abcd"],
         title=EVIL,
@@ -152,16 +132,14 @@ def test_texts_from_the_data_cannot_become_markup(run, scores, tmp_path):
     assert len(re.findall(r"<script", text)) == 3
 
 
-def test_a_placeholder_in_a_text_is_only_text(run, scores, tmp_path):
-    page = write_report(
-        tmp_path / "a.html", run.model, run.data, scores, title="{{data}} {{nothing}}", effects=0
-    )
+def test_a_placeholder_in_a_text_is_only_text(written):
+    page = written(title="{{data}} {{nothing}}")
     assert "{{data}} {{nothing}}" in words(page)
 
 
-def test_a_name_that_is_no_valid_text_is_no_obstacle(run, scores, tmp_path):
+def test_a_name_that_is_no_valid_text_is_no_obstacle(written):
     names = ["\ud800"] * 34
-    page = write_report(tmp_path / "a.html", run.model, run.data, scores, names=names, effects=0)
+    page = written(names=names)
     assert page_value(page)["node"]["name"][0] == "?"
 
 
@@ -173,8 +151,8 @@ def test_a_yardstick_is_not_called_influence(run, tmp_path):
     assert "of all influence" not in words(page)
 
 
-def test_the_finding_is_the_headline_and_the_data_s_name_stands_below(run, scores, tmp_path):
-    path = write_report(tmp_path / "a.html", run.model, run.data, scores, effects=1, title="camps")
+def test_the_finding_is_the_headline_and_the_data_s_name_stands_below(written, scores):
+    path = written(effects=1, title="camps")
     page = path.read_text(encoding="utf-8")
     (headline,) = re.findall(r"<h1>(.*?)</h1>", page)
     first = scores.top(1)["name"][0]

@@ -232,21 +232,6 @@ def test_a_key_stands_for_what_cannot_be_read(tmp_path: Path) -> None:
             shards.Shards.open(tmp_path / "run", changed, problem)
 
 
-def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(FileExistsError, match="is not empty and not a checkpoint"):
-        nora.influence(network(), double(bridge()), "brute", checkpoint=tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-@pytest.mark.parametrize("content", [b"{", b"\x80\x04", b"[1]"])
-def test_a_damaged_manifest_is_named(content: bytes, tmp_path: Path) -> None:
-    nora.influence(network(), double(bridge()), "brute", checkpoint=tmp_path / "run")
-    (tmp_path / "run" / "manifest.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"manifest\.json is not readable.*a checkpoint"):
-        nora.influence(network(), double(bridge()), "brute", checkpoint=tmp_path / "run")
-
-
 def test_a_damaged_part_is_named_with_the_remedy(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     made = nora.influence(network(), double(bridge()), "brute", checkpoint=folder)
@@ -295,13 +280,6 @@ def test_folders_of_several_processes_merge_into_the_whole(tmp_path: Path) -> No
     assert (whole.method, whole.task, whole.options) == ("brute", "node", {})
     half = nora.merge_checkpoints(folders[:1])
     assert half.scores.isnan().tolist() == [False] * 5 + [True] * 3
-
-
-def test_folders_of_different_runs_do_not_merge(tmp_path: Path) -> None:
-    for seed, name in enumerate("ab"):
-        nora.influence(network(seed=seed), double(bridge()), "brute", checkpoint=tmp_path / name)
-    with pytest.raises(ValueError, match=r"b belongs to another run.*model differ"):
-        nora.merge_checkpoints([tmp_path / "a", tmp_path / "b"])
 
 
 def test_merging_nothing_or_no_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -144,30 +144,6 @@ def test_scores_come_back_from_a_file_to_the_last_bit(
     np.testing.assert_array_equal(back.scores.numpy(), np.array(values))
 
 
-@SUFFIXES
-def test_names_and_provenance_come_back_from_a_file(suffix: str, tmp_path: Path) -> None:
-    names = ("NA", "001", "a,b", 'quo"te', "ñandú")
-    made = scores(
-        1.0, 2.0, 3.0, 4.0, 5.0, names=names, task="link", details={"removals": 5, "note": "π"}
-    )
-    back = Influence.load(made.save(tmp_path / f"s.{suffix}"))
-    assert back.names == names
-    assert back.details == {"removals": 5, "note": "π"}
-    assert (back.method, back.task, back.options, back.seconds) == (
-        "brute",
-        "link",
-        {"beta": 2.0},
-        1.5,
-    )
-
-
-@SUFFIXES
-def test_float32_scores_come_back_as_float32(suffix: str, tmp_path: Path) -> None:
-    made = Influence(torch.rand(50, generator=torch.Generator().manual_seed(0)), "brute")
-    back = Influence.load(made.save(tmp_path / f"s.{suffix}"))
-    assert torch.equal(back.scores, made.scores)
-
-
 def test_a_csv_is_readable_by_anybody(tmp_path: Path) -> None:
     path = scores(1.0, 3.0, names=("a", "b")).save(tmp_path / "s.csv")
     assert path.read_text() == "node,name,influence,rank\n1,b,3.0,1\n0,a,1.0,2\n"

@@ -161,7 +161,7 @@ def test_scores_come_back_with_all_they_know(
         options={"memory": "2GB", "classes": [0.5, 1.0]},
         seconds=2.25,
         details={"classes": [1], "note": "π"},
-        names=("ä", "", "NA", "unscored", 'a,"b"'),
+        names=("001", "", "NA", "unscored", 'ä,"b"'),
         node_types=types,
         spread=torch.tensor([0.25, NAN, NAN, NAN, 0.1], dtype=torch.float64),
     )

@@ -148,12 +148,6 @@ def test_unreadable_weights_are_named(content: bytes, unsigned: Path) -> None:
         nora.load_run(unsigned)
 
 
-def test_missing_weights_are_named(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    with pytest.raises((ValueError, FileNotFoundError), match=r"model\.safetensors"):
-        nora.load_run(folder)
-
-
 def test_weights_of_another_model_are_refused(unsigned: Path) -> None:
     other = nora.build_model("gcn", 34, 4).state_dict()
     safetensors.torch.save_file(other, unsigned / "model.safetensors")
@@ -201,13 +195,6 @@ def test_a_flipped_byte_is_named_with_its_file(name: str, where: float, folder: 
     with pytest.raises(
         ValueError, match=rf"{name} (was changed after it was written|is (not readable|of kind))"
     ):
-        nora.load_run(folder)
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "split.safetensors"])
-def test_a_missing_file_is_named(name: str, folder: Path) -> None:
-    (folder / name).unlink()
-    with pytest.raises(ValueError, match=f"{name} is missing"):
         nora.load_run(folder)
 
 
@@ -292,21 +279,12 @@ class TestTheGraphOfARun:
         dataset = Dataset("edges", nora.load_dataset("karate").data, 4, node_names=names)
         return nora.train("gcn", dataset, epochs=1, progress=False).save(tmp_path / "own")
 
-    @pytest.mark.parametrize("signed", [True, False])
-    def test_a_missing_graph_is_named(self, own: Path, signed: bool) -> None:
-        if not signed:
-            without_checksums(own)
+    def test_a_missing_graph_is_named_without_digests_too(self, own: Path) -> None:
+        without_checksums(own)
         (own / "dataset.safetensors").unlink()
         with pytest.raises(
             (ValueError, FileNotFoundError), match=r"dataset\.safetensors is missing"
         ):
-            nora.load_run(own)
-
-    @pytest.mark.parametrize("name", ["dataset.safetensors", "dataset.json"])
-    def test_an_edited_graph_is_named(self, own: Path, name: str) -> None:
-        content = (own / name).read_bytes()
-        (own / name).write_bytes(content.replace(b"node 3", b"node X") + b" ")
-        with pytest.raises(ValueError, match=f"{name} was changed"):
             nora.load_run(own)
 
     def test_names_that_are_no_text_are_named(self, own: Path) -> None:

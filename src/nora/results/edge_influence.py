@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,23 +90,12 @@ class EdgeInfluence(Scored):
             **about,
         )
 
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    def __iter__(self) -> Iterator[float]:
-        return iter(self.scores.tolist())
-
     def __repr__(self) -> str:
         measure = "" if self.measure == "change" else f"measure={self.measure!r}, "
         return (
             f"EdgeInfluence(method={self.method!r}, task={self.task!r}, {measure}{len(self)} edges, "
             f"seconds={self.seconds:.3g})"
         )
-
-    def _repr_html_(self) -> str:
-        from nora.results.plots.notebook_table import edge_influence_html
-
-        return edge_influence_html(self)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -200,7 +189,7 @@ class EdgeInfluence(Scored):
 
     def provenance(self) -> dict[str, Any]:
         """Method, options and details, as `save` stores them."""
-        return self.kept("edges", num_edges=len(self))
+        return self._kept("edges", num_edges=len(self))
 
     @staticmethod
     @restored

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pandas as pd
 import torch
@@ -17,6 +17,7 @@ from nora.graph.naming import Naming
 from nora.model.edited import Changes
 from nora.model.measures import Items
 from nora.model.task import Predicts, item_change
+from nora.results.saving import Result
 from nora.results.tables import (
     facts_of,
     read_table,
@@ -25,7 +26,6 @@ from nora.results.tables import (
     restored,
     split_node_ids,
     with_names,
-    write_table,
 )
 
 if TYPE_CHECKING:
@@ -42,11 +42,10 @@ FLIPPING = {
 # A prediction of classes or links has *changed* when its probabilities move by at least this, added up; a
 # predicted number when it moves by more than so many units in the last place of the largest one.
 NOTICEABLE, ROUNDING = 0.01, 16
-TENSORS = ("before", "after", "counted", "pairs", "added", "targets")
 
 
 @dataclass(frozen=True, eq=False)
-class Effect:
+class Effect(Result):
     """How every prediction changes when nodes, edges and features are edited together.
 
     Attributes:
@@ -79,6 +78,8 @@ class Effect:
         >>> round(effect.total, 2), effect.flips()["node"].tolist()
         (0.6, [1])
     """
+
+    beside: ClassVar = ("before", "after", "counted", "pairs", "added", "targets")
 
     removed: tuple[Any, ...]
     before: Tensor
@@ -262,11 +263,6 @@ class Effect:
             f"{self.item}s changed={self.noticed}, flipped={len(self.flips())})"
         )
 
-    def _repr_html_(self) -> str:
-        from nora.results.plots.notebook_table import effect_html
-
-        return effect_html(self)
-
     def to_frame(self) -> pd.DataFrame:
         """One row per counted item.
 
@@ -345,15 +341,9 @@ class Effect:
 
         return effect_plot(self, k, self.class_names if class_names is None else class_names)
 
-    def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write `to_frame()` and the edits to a `.parquet` or `.csv` file.
-
-        All predictions are written to `<name>.predictions.safetensors` in the same folder. `load` needs both
-        files. Raises an error if the file exists, unless `replace` is set.
-        """
-        tensors = {name: tensor for name in TENSORS if (tensor := getattr(self, name)) is not None}
-        provenance = {**facts_of(self, *TENSORS), "total": self.total}
-        return write_table(self.to_frame(), provenance, path_of(path), tensors, replace=replace)
+    def provenance(self) -> dict[str, Any]:
+        """The edits and the task, as `save` stores them."""
+        return {**facts_of(self, *self.beside), "total": self.total}
 
     @staticmethod
     @restored

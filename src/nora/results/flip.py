@@ -150,9 +150,9 @@ class Flip:
         )
 
     def _repr_html_(self) -> str:
-        from nora.results.plots.notebook_table import flip_html
+        from nora.results.plots.notebook_table import result_html
 
-        return flip_html(self)
+        return result_html(self)
 
     def class_name(self, number: int) -> str:
         """The name of a class, or its number."""

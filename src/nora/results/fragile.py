@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from nora.arguments import path_of
+from nora.arguments import check_whole, path_of
+from nora.results.saving import Result
 from nora.results.tables import (
     facts_of,
     read_table,
@@ -20,17 +21,14 @@ from nora.results.tables import (
     restored,
     split_node_ids,
     with_names,
-    write_table,
 )
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TENSORS = ("counts", "classes", "margin", "counted")
-
 
 @dataclass(frozen=True, eq=False)
-class Fragile:
+class Fragile(Result):
     """Every single removal that changes a predicted class.
 
     Attributes:
@@ -55,6 +53,8 @@ class Fragile:
         True
     """
 
+    beside: ClassVar = ("counts", "classes", "margin", "counted")
+
     flips: pd.DataFrame
     counts: Tensor
     classes: Tensor
@@ -77,11 +77,6 @@ class Fragile:
             f"Fragile({self.removals:,} {self.by} removed one at a time: {len(self.flips):,} flips, of "
             f"{int((self.counts[self.counted] > 0).sum()):,} of {int(self.counted.sum()):,} predictions)"
         )
-
-    def _repr_html_(self) -> str:
-        from nora.results.plots.notebook_table import fragile_html
-
-        return fragile_html(self)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per node that counts: `node`, `name`, `class`, `margin`, `flipped_by`.
@@ -109,8 +104,7 @@ class Fragile:
 
     def top(self, k: int = 10) -> pd.DataFrame:
         """The first `k` of `sort()`."""
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
+        check_whole("k", k, 1)
         return self.sort().head(k)
 
     def distribution(self) -> pd.Series:
@@ -125,14 +119,12 @@ class Fragile:
 
         return fragile_plot(self)
 
-    def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write `flips` to a `.parquet` or `.csv` file, with the table of nodes in a second file.
+    def _saved_frame(self) -> pd.DataFrame:
+        return self.flips
 
-        Raises an error if the file exists, unless `replace` is set.
-        """
-        tensors = {name: getattr(self, name) for name in TENSORS}
-        provenance = facts_of(self, "flips", *TENSORS)
-        return write_table(self.flips, provenance, path_of(path), tensors, replace=replace)
+    def provenance(self) -> dict[str, Any]:
+        """What was removed, as `save` stores it."""
+        return facts_of(self, "flips", *self.beside)
 
     @staticmethod
     @restored

@@ -11,11 +11,12 @@ import pandas as pd
 from nora.arguments import path_of
 from nora.graph.naming import Naming
 from nora.graph.node_index import node_columns
-from nora.results.tables import facts_of, read_table, rebuilt, restored, with_names, write_table
+from nora.results.saving import Result
+from nora.results.tables import facts_of, read_table, rebuilt, restored, with_names
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class Group(Result):
     """A group of nodes whose joint removal has a large effect.
 
     Attributes:
@@ -62,11 +63,6 @@ class Group:
             f"alone={self.alone:.6g}, evaluations={self.evaluations})"
         )
 
-    def _repr_html_(self) -> str:
-        from nora.results.plots.notebook_table import group_html
-
-        return group_html(self)
-
     def to_frame(self) -> pd.DataFrame:
         """One row per node, in the order chosen.
 
@@ -80,13 +76,9 @@ class Group:
         frame.insert(list(frame.columns).index("total"), "gain", gain)
         return with_names(frame, None if "type" in frame else self.names)
 
-    def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write `to_frame()` and the details of the search to a `.parquet` or `.csv` file.
-
-        Raises an error if the file exists, unless `replace` is set.
-        """
-        provenance = {**facts_of(self, "totals", "influences"), "total": self.total}
-        return write_table(self.to_frame(), provenance, path_of(path), replace=replace)
+    def provenance(self) -> dict[str, Any]:
+        """Details of the search, as `save` stores them."""
+        return {**facts_of(self, "totals", "influences"), "total": self.total}
 
     @staticmethod
     @restored

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
@@ -114,12 +114,6 @@ class Influence(Scored):
         known = {"spread": self.spread, "stderr": self.stderr}
         return {name: values for name, values in known.items() if values is not None}
 
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    def __iter__(self) -> Iterator[float]:
-        return iter(self.scores.tolist())
-
     @overload
     def __getitem__(self, nodes: int | str | tuple[str, int]) -> float: ...
     @overload
@@ -203,11 +197,6 @@ class Influence(Scored):
             f"Influence(method={self.method!r}, task={self.task!r}, {measure}scored={scored} of "
             f"{len(self)} nodes, seconds={self.seconds:.3g})"
         )
-
-    def _repr_html_(self) -> str:
-        from nora.results.plots.notebook_table import influence_html
-
-        return influence_html(self)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per scored node: `node`, `name` if there are names, `influence`, `rank`.
@@ -323,7 +312,7 @@ class Influence(Scored):
 
     def provenance(self) -> dict[str, Any]:
         """Method, options and details, as `save` stores them."""
-        kept = self.kept("spread", "stderr", "names", num_nodes=len(self))
+        kept = self._kept("spread", "stderr", "names", num_nodes=len(self))
         for name, values in self._beside().items():
             kept[f"{name}_dtype"] = str(values.dtype).removeprefix("torch.")
         # The table names the nodes that were scored.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import pandas as pd
 from torch import Tensor
 
-from nora.arguments import check_whole, path_of
-from nora.results.tables import facts_of, write_table
+from nora.arguments import check_whole
+from nora.results.saving import Result
+from nora.results.tables import facts_of
 
 
-class Scored:
+class Scored(Result):
     """Base class of scores: a frozen dataclass with these attributes and `to_frame`.
 
     Attributes:
@@ -26,9 +26,11 @@ class Scored:
     measure: str
     columns: Mapping[str, Tensor]
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per score, with `influence` and `rank`."""
-        raise NotImplementedError
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self.scores.tolist())
 
     def sort(self) -> pd.DataFrame:
         """`to_frame()` with the most influential first; ties keep their order."""
@@ -39,18 +41,10 @@ class Scored:
         check_whole("k", k, 1)
         return self.sort().head(k)
 
-    def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write all scores by rank to a `.parquet` or `.csv` file, which `load` reads.
+    def _saved_frame(self) -> pd.DataFrame:
+        return self.sort()
 
-        Raises an error if the file exists, unless `replace` is set.
-        """
-        return write_table(self.sort(), self.provenance(), path_of(path), replace=replace)
-
-    def provenance(self) -> dict[str, Any]:
-        """Method, options and details, as `save` stores them."""
-        raise NotImplementedError
-
-    def kept(self, *elsewhere: str, **counted: int) -> dict[str, Any]:
+    def _kept(self, *elsewhere: str, **counted: int) -> dict[str, Any]:
         """Facts for provenance, but for fields that stand elsewhere; and how many there are of what."""
         facts = facts_of(self, "scores", "columns", *elsewhere)  # type: ignore[arg-type]
         found = {**facts, **counted, "dtype": str(self.scores.dtype).removeprefix("torch.")}

@@ -10,6 +10,7 @@ import pandas as pd
 
 from nora.arguments import path_of
 from nora.graph.node_index import node_columns
+from nora.results.saving import Result
 from nora.results.tables import (
     facts_of,
     nodes_in,
@@ -17,7 +18,6 @@ from nora.results.tables import (
     rebuilt,
     restored,
     with_names,
-    write_table,
 )
 
 # Less likely nodes are not reported as likely.
@@ -25,7 +25,7 @@ LIKELY = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Top:
+class Top(Result):
     """The most influential nodes, with a certificate.
 
     Attributes:
@@ -87,11 +87,6 @@ class Top:
     def __repr__(self) -> str:
         return f"Top({len(self.nodes)} nodes, certificate={self.certificate!r})"
 
-    def _repr_html_(self) -> str:
-        from nora.results.plots.notebook_table import top_html
-
-        return top_html(self)
-
     def to_frame(self) -> pd.DataFrame:
         """One row per node: `rank`, `node`, `name` if there are names, `influence`, `certified`."""
         frame = pd.DataFrame({**node_columns(self.nodes), "influence": self.scores})
@@ -100,13 +95,9 @@ class Top:
         frame["certified"] = frame["influence"].abs() >= self.rest
         return frame
 
-    def save(self, path: str | Path, replace: bool = True) -> Path:
-        """Write `to_frame()` to a `.parquet` or `.csv` file, with the certificate.
-
-        Raises an error if the file exists, unless `replace` is set.
-        """
-        provenance = {**facts_of(self, "nodes", "scores"), "certificate": self.certificate}
-        return write_table(self.to_frame(), provenance, path_of(path), replace=replace)
+    def provenance(self) -> dict[str, Any]:
+        """The certificate and the screening, as `save` stores them."""
+        return {**facts_of(self, "nodes", "scores"), "certificate": self.certificate}
 
     @staticmethod
     @restored

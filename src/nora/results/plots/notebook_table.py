@@ -7,22 +7,21 @@ fainter. The template escapes everything that comes from outside.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from functools import singledispatch
+from typing import Any
 
 import pandas as pd
 
+from nora.results.edge_influence import EdgeInfluence
 from nora.results.effect import Effect
 from nora.results.exactness import method_name
+from nora.results.flip import Flip
+from nora.results.fragile import Fragile
+from nora.results.group import Group
 from nora.results.influence import Influence
+from nora.results.top import Top
 from nora.templates import render
 from nora.wording import cell, count, duration, number
-
-if TYPE_CHECKING:
-    from nora.results.edge_influence import EdgeInfluence
-    from nora.results.flip import Flip
-    from nora.results.fragile import Fragile
-    from nora.results.group import Group
-    from nora.results.top import Top
 
 SHOWN = 10
 NAMED, LONGEST = 3, 60
@@ -49,6 +48,13 @@ def html_table(frame: pd.DataFrame, title: str, about: Iterable[str] = ()) -> st
     )
 
 
+@singledispatch
+def result_html(result: Any) -> str:
+    """A result as its kind is shown."""
+    raise NotImplementedError(type(result).__name__)
+
+
+@result_html.register
 def influence_html(scores: Influence) -> str:
     """The most influential nodes."""
     frame = scores.top(SHOWN)
@@ -61,6 +67,7 @@ def influence_html(scores: Influence) -> str:
     )
 
 
+@result_html.register
 def edge_influence_html(scores: EdgeInfluence) -> str:
     """The most influential edges."""
     frame = scores.top(SHOWN)
@@ -68,6 +75,7 @@ def edge_influence_html(scores: EdgeInfluence) -> str:
     return html_table(frame, title, _about(f"method {scores.method}", scores.task, scores.seconds))
 
 
+@result_html.register
 def effect_html(effect: Effect) -> str:
     """The predictions that change most."""
     removed = [_named(effect, node) for node in effect.removed]
@@ -86,6 +94,7 @@ def effect_html(effect: Effect) -> str:
     return html_table(effect.top(SHOWN), f"Without {', '.join(removed[:NAMED])}{more}", about)
 
 
+@result_html.register
 def fragile_html(fragile: Fragile) -> str:
     """The predictions that most single removals flip."""
     title = f"Predictions that depend on single {fragile.by}"
@@ -96,6 +105,7 @@ def fragile_html(fragile: Fragile) -> str:
     return html_table(fragile.top(SHOWN), title, about)
 
 
+@result_html.register
 def flip_html(flip: Flip) -> str:
     """The removal, and the proof."""
     called = flip.names[flip.node] if flip.names and isinstance(flip.node, int) else flip.node
@@ -105,12 +115,14 @@ def flip_html(flip: Flip) -> str:
     return html_table(flip.to_frame(), title, [flip.proof, duration(flip.seconds)])
 
 
+@result_html.register
 def top_html(top: Top) -> str:
     """The first nodes, with what is certain."""
     title = f"The {len(top.nodes)} most influential of {count(top.num_nodes, 'node')}"
     return html_table(top.to_frame().head(SHOWN), title, [top.certificate, duration(top.seconds)])
 
 
+@result_html.register
 def group_html(group: Group) -> str:
     """The nodes in the order in which they were chosen."""
     title = f"{count(len(group), 'node')} that change most together: {number(group.total)} in all"

@@ -13,7 +13,7 @@ for does not depend on whether it is asked about parties or links later: both ta
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
 from math import isnan
 
 import torch
@@ -22,10 +22,9 @@ from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from nora.models.timme import TIMME, both_ways
-from nora.progress import progress_bar
 from nora.training.auc import roc_auc
-from nora.training.fits import FITS, SHOWN, FitFacts, Settings
-from nora.training.fits.plain import cross_entropy
+from nora.training.fits import FITS, FitFacts, Settings
+from nora.training.fits.plain import cross_entropy, descend
 from nora.training.recall import balanced_accuracy
 from nora.training.relational_splits import RelationalSplit
 
@@ -48,33 +47,18 @@ def fit_jointly(
         kind: both_ways(edge_index, data["user"].num_nodes)
         for kind, edge_index in data.edge_index_dict.items()
     }
-    optimizer = torch.optim.Adam(
-        network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
-    )
-    best, best_epoch, weights = -1.0, 0, copy.deepcopy(network.state_dict())
-    with progress_bar("training", settings.epochs, settings.progress, SHOWN) as advance:
-        epoch = 0
-        for epoch in range(1, settings.epochs + 1):
-            network.train()
-            optimizer.zero_grad()
-            embedding = network.embed(data.x_dict, edges)
-            loss = _loss(network, embedding, data["user"].y, split, settings.balanced)
-            loss.backward()
-            optimizer.step()
-            accuracy, balanced, aucs = _quality(network, data, edges, split, "val")
-            value = _mean([balanced if settings.balanced else accuracy, _mean(aucs)])
-            if value > best or isnan(value):  # nothing to validate on: take the last
-                best, best_epoch = value, epoch
-                weights = copy.deepcopy(network.state_dict())
-            advance(
-                1,
-                loss=f"{loss.item():.3f}",
-                metric=f"validation accuracy {accuracy:.3f}, auc {_mean(aucs):.3f}",
-            )
-            if epoch - best_epoch >= settings.patience:
-                break
-    network.load_state_dict(weights)
-    metrics: dict[str, float] = {"epochs": epoch, "best_epoch": best_epoch}
+
+    def loss() -> Tensor:
+        embedding = network.embed(data.x_dict, edges)
+        return _loss(network, embedding, data["user"].y, split, settings.balanced)
+
+    def validated() -> tuple[float, str]:
+        accuracy, balanced, aucs = _quality(network, data, edges, split, "val")
+        value = _mean([balanced if settings.balanced else accuracy, _mean(aucs)])
+        return value, f"validation accuracy {accuracy:.3f}, auc {_mean(aucs):.3f}"
+
+    metrics = descend(network, replace(settings, selection="eval"), loss, validated)
+    del metrics["still_improving"]
     for part in ("train", "val", "test"):
         accuracy, balanced, aucs = _quality(network, data, edges, split, part)
         metrics |= {f"{part}_accuracy": accuracy, f"{part}_balanced_accuracy": balanced}

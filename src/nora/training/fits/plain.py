@@ -36,46 +36,75 @@ def fit_to_task(
     """
     objective = objective or (lambda output: _loss(output, data, split, settings.balanced))
     forward = default_forward(network, data)
+    metric = "auc" if isinstance(split, LinkSplit) else "accuracy"
+    metric = "balanced_accuracy" if settings.balanced else metric
+    output: Tensor
+
+    with fixed_graph(network, data) as seen:
+
+        def loss() -> Tensor:
+            nonlocal output
+            output = forward(network, seen)
+            return objective(output)
+
+        def validated() -> tuple[float, str]:
+            if settings.selection == "eval":
+                found = _metrics(network, forward, seen, split, "val")
+            else:
+                found = _measured(output.detach(), data, split, "val")
+            value = found[f"val_{metric}"]
+            return value, f"validation {metric.replace('_', ' ')} {value:.3f}"
+
+        epochs = descend(network, settings, loss, validated, lambda value: _chance(value, split))
+        return {**epochs, **_metrics(network, forward, seen, split, *PARTS)}
+
+
+def descend(
+    network: nn.Module,
+    settings: Settings,
+    loss: Callable[[], Tensor],
+    validated: Callable[[], tuple[float, str]],
+    chance: Callable[[float], float] = lambda _: 0.0,
+) -> dict[str, float]:
+    """Full-batch Adam with early stopping, which leaves the weights of the best epoch.
+
+    Args:
+        network: What is fitted, in place.
+        settings: How long and how fast.
+        loss: What is minimised, from one pass in train mode.
+        validated: The value that chooses the epoch, and what the progress bar shows of it.
+        chance: From the best value so far to the largest improvement of it that may be chance.
+
+    Returns:
+        The number of epochs, the best one, and whether the value was still improving.
+    """
     optimizer = torch.optim.Adam(
         network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
     )
     best, best_epoch, weights = -1.0, 0, copy.deepcopy(network.state_dict())
-    clearly, clearly_at = -1.0, 0
-    metric = "auc" if isinstance(split, LinkSplit) else "accuracy"
-    metric = "balanced_accuracy" if settings.balanced else metric
-    bar = progress_bar("training", settings.epochs, settings.progress, SHOWN)
-    with fixed_graph(network, data) as seen, bar as advance:
-        epoch = 0
+    clearly, clearly_at, epoch = -1.0, 0, 0
+    with progress_bar("training", settings.epochs, settings.progress, SHOWN) as advance:
         for epoch in range(1, settings.epochs + 1):
             network.train()
             optimizer.zero_grad()
-            output = forward(network, seen)
-            loss = objective(output)
-            loss.backward()
+            now = loss()
+            now.backward()
             if settings.selection == "eval":
                 optimizer.step()
-                value = _metrics(network, forward, seen, split, "val")[f"val_{metric}"]
-            else:
-                value = _measured(output.detach(), data, split, "val")[f"val_{metric}"]
+            value, shown = validated()
             if value > best or isnan(value):  # nothing to validate on: take the last
                 best, best_epoch = value, epoch
                 weights = copy.deepcopy(network.state_dict())
             if settings.selection == "dropout":
                 optimizer.step()
-            if value > clearly + _chance(clearly, split) or isnan(value):
+            if value > clearly + chance(clearly) or isnan(value):
                 clearly, clearly_at = value, epoch
-            shown = f"validation {metric.replace('_', ' ')} {value:.3f}"
-            advance(1, loss=f"{loss.item():.3f}", metric=shown)
+            advance(1, loss=f"{now.item():.3f}", metric=shown)
             if epoch - clearly_at >= settings.patience:
                 break
-        network.load_state_dict(weights)
-        found = _metrics(network, forward, seen, split, *PARTS)
-    return {
-        "epochs": epoch,
-        "best_epoch": best_epoch,
-        "still_improving": epoch - clearly_at < epoch / 5,
-        **found,
-    }
+    network.load_state_dict(weights)
+    still = epoch - clearly_at < epoch / 5
+    return {"epochs": epoch, "best_epoch": best_epoch, "still_improving": still}
 
 
 # Not as a decorator, which would hide `objective` from the type checker.
