@@ -35,6 +35,10 @@ def cannot_write(program: Program) -> str:
     if not by_rules_alone(program):
         return "a convolution is followed without a rule"
     own = program.templates.lookup.types[None].edges.cpu()
+    for space in program.guards.spaces:  # of which too few rows may be left (see `Guards`)
+        whole = program.num_nodes if space.origin is None else own.size(1)
+        if space.size < whole:
+            return f"the model treats some of the rows apart: {space.label}"
     for edges in convolution_edges(program):
         rule = edges.for_added
         if edges.edge_id is None or rule is None:
