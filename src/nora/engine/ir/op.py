@@ -13,8 +13,9 @@ from torch import Tensor
 
 from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import ChangedRows, Drift
+from nora.engine.ir.changed_rows import ChangedRows, Drift, Frontier
 from nora.engine.ir.edges import EdgeDelta, Edges
+from nora.engine.ir.pointers import owner_of
 from nora.engine.ir.space import Space
 from nora.engine.store.array_store import enter, moved
 from nora.graph.edit_batch import EditBatch
@@ -151,15 +152,22 @@ class Chunk:
         edits = self.edits
         return ChangedRows(torch.zeros_like(edits.ptr), edits.node[:0], torch.empty(0))
 
-    def sources(self, edges: Edges, changed: ChangedRows) -> tuple[Tensor, ...]:
-        """The nodes whose messages change."""
-        return self.backend.find_sources(edges, self.edits, changed, self.delta(edges))
+    def frontier(self, edges: Edges, changed: ChangedRows, also: tuple[Tensor, Tensor]) -> Frontier:
+        """Where changed rows arrive; the pairs `also` (`ptr`, `node`) are reached in any case.
 
-    def receivers(self, sources: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """The changed nodes among the sources (`ptr`, `node`), whose own attention must be computed again."""
-        ptr, source, row, _ = sources
-        changed = row >= 0
-        return _passed(changed)[ptr], source[changed]
+        So are the targets of removed and added edges.
+        """
+        delta, (ptr, node) = self.delta(edges), also
+        if not len(delta):
+            return self.backend.find_frontier(edges, self.edits, changed, also, delta)
+        edit = torch.cat([owner_of(ptr), owner_of(delta.ptr)])
+        order = edit.argsort(stable=True)
+        both = ptr + delta.ptr, torch.cat([node, delta.target])[order]
+        frontier = self.backend.find_frontier(edges, self.edits, changed, both, delta)
+        slot = torch.empty_like(frontier.also)
+        slot[order] = frontier.also
+        frontier.edges_changed[slot[len(node) :]] = True
+        return replace(frontier, also=slot[: len(node)])
 
     def delta(self, edges: Edges) -> EdgeDelta:
         """The edges that are removed from and added to a convolution."""
@@ -213,13 +221,6 @@ class Chunk:
 
 def _same_pairs(a: ChangedRows, b: ChangedRows) -> bool:
     return len(a) == len(b) and torch.equal(a.node, b.node) and torch.equal(a.ptr, b.ptr)
-
-
-def _passed(keep: Tensor) -> Tensor:
-    """How many are kept before each position, `[n+1]`."""
-    passed = torch.zeros(len(keep) + 1, dtype=torch.long, device=keep.device)
-    passed[1:] = keep.cumsum(0)
-    return passed
 
 
 @dataclass(frozen=True, eq=False)

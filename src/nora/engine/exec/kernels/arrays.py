@@ -26,8 +26,9 @@ class Scratch(NamedTuple):
 
 
 class SourceArrays(NamedTuple):
-    """Whose messages change: `source`, `row` and `scale` of `Frontier`."""
+    """Whose messages change: `source_ptr`, `source`, `row` and `scale` of `Frontier`."""
 
+    source_ptr: np.ndarray
     source: np.ndarray
     row: np.ndarray
     scale: np.ndarray
@@ -42,6 +43,7 @@ class FrontierArrays(NamedTuple):
     ptr: np.ndarray
     node: np.ndarray
     norm_dst: np.ndarray
+    edges_changed: np.ndarray
 
 
 class SumArrays(NamedTuple):

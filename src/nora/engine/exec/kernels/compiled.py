@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from nora.engine.exec.kernels import (
     loops_pairs,
     loops_sampling,
     loops_sums,
+    row_sampling,
     vectorised,
 )
 from nora.engine.exec.kernels.arrays import (
@@ -76,7 +78,7 @@ def _drop_stale_cache(folder: Path) -> None:
 
     Numba compares a cached loop with its own source file only, and fails where a tuple's class is gone.
     """
-    read = (array_tuples, ir_edges, changed_rows)
+    read = (array_tuples, ir_edges, changed_rows, row_sampling)
     changed = max(Path(str(m.__file__)).stat().st_ctime for m in read)
     for cached in folder.glob("loops*.nb?"):
         with contextlib.suppress(OSError):
@@ -107,8 +109,8 @@ def _pairs(ptr: Tensor, node: Tensor) -> PairArrays:
     return PairArrays(ptr.numpy(), node.numpy())
 
 
-def _source_arrays(source: Tensor, row: Tensor, scale: Tensor) -> SourceArrays:
-    return SourceArrays(source.numpy(), row.numpy(), scale.numpy())
+def _source_arrays(frontier: Frontier) -> SourceArrays:
+    return SourceArrays(*(getattr(frontier, name).numpy() for name in SourceArrays._fields))
 
 
 def _frontier_arrays(frontier: Frontier) -> FrontierArrays:
@@ -153,77 +155,57 @@ def _drift(drift: Drift | None) -> DriftArrays:
     return DriftArrays(*(getattr(drift, name).numpy() for name in DriftArrays._fields))
 
 
-def find_sources(
-    edges: Edges, edits: EditBatch, changed: ChangedRows, delta: EdgeDelta
-) -> tuple[Tensor, ...]:
-    """See `Backend.find_sources`."""
-    removed, rows = _pairs(edits.ptr, edits.node), _pairs(changed.ptr, changed.node)
-    code, scratch = _CODES[edges.normalise], _scratch(edges.num_nodes)
-    edges_changed = _delta(edges, delta)
-    return _tensors(*loops.find_sources(edges.arrays, removed, rows, edges_changed, code, scratch))
-
-
-def expand(
+def find_frontier(
     edges: Edges,
     edits: EditBatch,
-    sources: tuple[Tensor, ...],
+    changed: ChangedRows,
     also: tuple[Tensor, Tensor],
     delta: EdgeDelta,
 ) -> Frontier:
-    """See `Backend.expand`."""
-    src_ptr, source, row, scale = sources
-    arrays = loops.expand(
-        edges.arrays, _pairs(edits.ptr, edits.node), _pairs(src_ptr, source), _pairs(*also),
-        _delta(edges, delta), _CODES[edges.normalise], _scratch(edges.num_nodes),
-    )  # fmt: skip
-    edge_ptr, slot, also_slot, ptr, node, norm_dst = _tensors(*arrays)
-    return Frontier(source, row, scale, edge_ptr, slot, also_slot, ptr, node, norm_dst)
+    """See `Backend.find_frontier`."""
+    csr, removed = edges.arrays, _pairs(edits.ptr, edits.node)
+    how = _delta(edges, delta), _CODES[edges.normalise], _scratch(edges.num_nodes)
+    sources = loops.find_sources(csr, removed, _pairs(changed.ptr, changed.node), *how)
+    reached = loops.expand(csr, removed, PairArrays(*sources[:2]), _pairs(*also), *how)
+    edges_changed = np.zeros(len(reached[4]), dtype=np.bool_)
+    return Frontier(*_tensors(*sources, *reached, edges_changed))
 
 
-def message_sizes(
-    edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: ChangedRows
-) -> Tensor:
+def message_sizes(edges: Edges, frontier: Frontier, y: Tensor, rows: ChangedRows) -> Tensor:
     """See `Backend.message_sizes`."""
-    size = torch.empty(len(sources[1]), dtype=torch.double)
+    size = torch.empty(len(frontier.source), dtype=torch.double)
     loops_messages.message_sizes(
-        _source_arrays(*sources[1:]), edges.arrays.norm_src, _flat(y), _flat(rows.rows),
+        _source_arrays(frontier), edges.arrays.norm_src, _flat(y), _flat(rows.rows),
         _weights(rows), size.numpy(),
     )  # fmt: skip
     return size
 
 
 def sample(
-    edges: Edges,
-    frontier: Frontier,
-    bounds: SamplingBounds,
-    error: float,
-    start: Tensor,
-    bits: int,
-) -> tuple[Frontier, Tensor, Tensor, Tensor]:
+    edges: Edges, frontier: Frontier, bounds: SamplingBounds
+) -> tuple[Frontier, Tensor, Tensor]:
     """See `Backend.sample`."""
     arrays, count = _frontier_arrays(frontier), len(frontier.node)
     share = edges.arrays.weight if bounds.share is None else bounds.share.numpy()
     sizes, floor, chance = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
     loops_sampling.arriving(
         edges.arrays, share, frontier.source.numpy(), bounds.size.numpy(), arrays,
-        bounds.also.numpy(), bounds.importance.numpy(), bounds.mass.numpy(), bounds.certain.numpy(),
+        bounds.also.numpy(), bounds.importance.numpy(), bounds.mass.numpy(),
         bounds.most, bounds.least.numpy(), sizes, floor,
     )  # fmt: skip
     planned = np.empty(len(arrays.ptr) - 1)
-    loops_sampling.sample(arrays.ptr, sizes, floor, error, start.numpy(), bits, chance, planned)
-    found = loops_sampling.compacted(
-        arrays.ptr, arrays.node, arrays.norm_dst, chance, arrays.slot, arrays.also
+    loops_sampling.sample(
+        arrays.ptr, sizes, floor, bounds.error, bounds.start.numpy(), chance, planned
     )
-    ptr, node, norm_dst, drawn = _tensors(*found)
-    frontier = replace(frontier, ptr=ptr, node=node, norm_dst=norm_dst)
-    return frontier, drawn, torch.from_numpy(chance) > 0, torch.from_numpy(planned)
+    *found, drawn = _tensors(*loops_sampling.compacted(arrays, chance))
+    names = ("ptr", "node", "norm_dst", "edges_changed")
+    frontier = replace(frontier, **dict(zip(names, found, strict=True)))
+    return frontier, drawn, torch.from_numpy(planned)
 
 
 def propagate(
     edges: Edges,
-    sources: tuple[Tensor, ...],
     frontier: Frontier,
-    edges_changed: Tensor,
     base: Sums,
     rows: ChangedRows,
     plus: ChangedRows,
@@ -235,25 +217,20 @@ def propagate(
     count, width, dtype = len(frontier.node), base.y.size(1), base.y.dtype
     change = room(len(frontier.source), width, dtype=dtype).numpy()
     sizes = torch.empty(len(frontier.source), 2, dtype=dtype).numpy()
-    changed_sources, arrays, reached = (
-        _source_arrays(*sources[1:]),
-        _sums(base),
-        _frontier_arrays(frontier),
-    )
+    sources, reached, arrays = _source_arrays(frontier), _frontier_arrays(frontier), _sums(base)
     y_rows, more = _flat(rows.rows), NewRows(plus.node.numpy(), _flat(plus.rows))
     weight = _weights(rows)
     csr, unit, doubtful = edges.arrays, arrays.unit, np.zeros(count, dtype=np.bool_)
     own = loops.places(reached.also[: len(plus)], count)
     loops_messages.message_changes(
-        changed_sources, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
+        sources, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
     )
     edges_delta, moved, scratch = _delta(edges, delta), _drift(drift), _scratch(edges.num_nodes)
     along_edges = None
     if len(delta):
         along_edges = loops_messages.edge_messages(
-            csr, sources[0].numpy(), changed_sources, reached, edges_changed.numpy(), arrays.y, change,
-            unit, edges_delta, scratch,
-        )  # fmt: skip
+            csr, sources, reached, arrays.y, change, unit, edges_delta, scratch
+        )
 
     narrow = width * dtype.itemsize <= NARROW_BYTES
     size = count if narrow or then is None else max(64, BLOCK_BYTES // (width * dtype.itemsize))
@@ -267,31 +244,20 @@ def propagate(
         last = min(first + size, count)
         block, out = (first, last), outs[: last - first]
         if narrow:
-            loops_messages.scatter(csr, changed_sources.source, reached, change, sizes, out, masses)
+            loops_messages.scatter(csr, sources.source, reached, change, sizes, out, masses)
         else:
             loops_messages.gather_changes(
-                csr, changed_sources.source, arriving, change, sizes, block, out, masses
-            )  # fmt: skip
+                csr, sources.source, arriving, change, sizes, block, out, masses
+            )
         if along_edges is not None:
             loops_messages.add_edge_messages(along_edges, block, out, masses)
         unsure = loops_messages.exchange(
-            csr,
-            reached,
-            arrays,
-            more,
-            own,
-            CANCELLATION_RATIO,
-            moved,
-            block,
-            masses,
-            out,
-            doubtful,
+            csr, reached, arrays, more, own, CANCELLATION_RATIO, moved, block, masses, out, doubtful
         )
         if unsure:
             loops_messages.resum_targets(
-                csr, sources[0].numpy(), changed_sources, reached, doubtful, arrays, y_rows, weight,
-                more, own,
-                edges_delta, block, out, scratch.slot,
+                csr, sources, reached, doubtful, arrays, y_rows, weight, more, own, edges_delta,
+                block, out, scratch.slot,
             )  # fmt: skip
         new = rows_then[: last - first]
         if then is None:
@@ -314,26 +280,20 @@ def _no_slopes(like: np.ndarray) -> SlopeArrays:
 def attend(
     edges: Edges,
     edits: EditBatch,
-    changed: ChangedRows,
     frontier: Frontier,
     base: Attention,
-    rows: tuple[Tensor, Tensor, Tensor],
+    changed: Sequence[ChangedRows],
     delta: EdgeDelta,
-    edges_changed: Tensor,
     target_slopes: TargetSlopes | None = None,
     drift: Drift | None = None,
 ) -> Tensor:
     """See `Backend.attend`."""
-    y = base.y
+    y, first = base.y, changed[0]
     out = torch.empty(len(frontier.node), *y.shape[1:], dtype=y.dtype)
-    removed, pairs = _pairs(edits.ptr, edits.node), _pairs(changed.ptr, changed.node)
-    changed_sources, reached = (
-        _source_arrays(frontier.source, frontier.row, frontier.scale),
-        _frontier_arrays(frontier),
-    )
+    removed, pairs = _pairs(edits.ptr, edits.node), _pairs(first.ptr, first.node)
     old, new = (
         AttentionArrays(*(one.contiguous().numpy() for one in given))
-        for given in ((y, base.alpha_src, base.alpha_dst), rows)
+        for given in ((y, base.alpha_src, base.alpha_dst), (c.rows for c in changed))
     )
     softmax = Softmax(
         *(
@@ -341,16 +301,17 @@ def attend(
             for one in (base.output, base.peak, base.share, base.unit, base.size)
         )
     )
-    if changed.weight is None or target_slopes is None:
+    if first.weight is None or target_slopes is None:
         row_weight, targets = np.empty(0), _no_slopes(out.numpy())
     else:
-        row_weight = changed.weight.numpy()
+        row_weight = first.weight.numpy()
         place, slopes = target_slopes.place.numpy(), target_slopes.slope.contiguous().numpy()
         targets = SlopeArrays(target_slopes.many, place, slopes)
     loops_attention.attend(
-        edges.arrays, removed, pairs, row_weight, changed_sources, reached, old, new,
-        y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), edges_changed.numpy(),
-        CANCELLATION_RATIO, targets, _drift(drift), out.numpy(), _scratch(edges.num_nodes).slot,
+        edges.arrays, removed, pairs, row_weight, _source_arrays(frontier),
+        _frontier_arrays(frontier), old, new, y.numpy().dtype.type(base.slope), softmax,
+        _delta(edges, delta), CANCELLATION_RATIO, targets, _drift(drift), out.numpy(),
+        _scratch(edges.num_nodes).slot,
     )  # fmt: skip
     return out
 

@@ -197,7 +197,6 @@ def attend(
     slope,
     softmax,
     delta,
-    edges_changed,
     digits,
     targets,
     drift,
@@ -226,7 +225,7 @@ def attend(
     arriving, sender, _ = by_slot(frontier.slot, frontier.edge_ptr, len(node), False)
     weighted = len(row_weight) > 0
     several = np.empty(len(source) if weighted else 0, dtype=np.int64)
-    moved, new_moved = drift.moved, drift.new
+    moved, new_moved, edges_changed = drift.moved, drift.new, frontier.edges_changed
     for c in range(len(removed.ptr) - 1):
         mark(c, removed, changed, row_weight, delta, slot)
         for t in range(ptr[c], ptr[c + 1]):

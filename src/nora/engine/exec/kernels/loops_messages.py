@@ -15,7 +15,7 @@ EDGES_AHEAD = 32
 @jit_sums
 def message_sizes(sources, norm_src, y, y_rows, weight, size):
     """L1 change of every source's message, times its row's weight."""
-    source, row, scale = sources
+    source, row, scale = sources.source, sources.row, sources.scale
     for s in range(len(source)):
         j, m = source[s], row[s]
         total = 0.0
@@ -61,7 +61,7 @@ def size_of_change(new, at, old, place, unit, scale):
 @jit
 def message_changes(sources, norm_src, y, y_rows, weight, unit, change, sizes):
     """The change of every source's message `[S, F]`, times its row's weight, and its size `[S, 2]`."""
-    source, row, scale = sources
+    source, row, scale = sources.source, sources.row, sources.scale
     width, ahead = y.shape[1], rows_ahead(y)
     for s in range(len(source)):
         j, m = source[s], row[s]
@@ -151,13 +151,14 @@ def scatter(csr, source, frontier, change, sizes, out, masses):
 
 
 @jit
-def edge_messages(csr, src_ptr, sources, frontier, edges_changed, y, change, unit, delta, scratch):
+def edge_messages(csr, sources, frontier, y, change, unit, delta, scratch):
     """Messages along edges that are removed (negative) and added: the row of each, the message, its size.
 
     `change` is that of each source's messages along all edges of the graph, the removed ones included.
     """
     slot, row_of = scratch.slot, scratch.lost
-    source, ptr, node, norm_src = sources.source, frontier.ptr, frontier.node, csr.norm_src
+    src_ptr, source, norm_src = sources.source_ptr, sources.source, csr.norm_src
+    ptr, node, edges_changed = frontier.ptr, frontier.node, frontier.edges_changed
     weighted, width = len(csr.in_weight) > 0, y.shape[1]
     at = np.full(len(delta.source), -1, dtype=np.int64)
     message = np.empty((len(at), width), dtype=y.dtype)
@@ -300,20 +301,7 @@ def add_message(sources, s, j, edge_weight, norm_src, y, y_rows, weight, out, to
 
 @jit
 def resum_targets(
-    csr,
-    src_ptr,
-    sources,
-    frontier,
-    doubtful,
-    base,
-    y_rows,
-    weight,
-    more,
-    own,
-    delta,
-    rows,
-    out,
-    slot,
+    csr, sources, frontier, doubtful, base, y_rows, weight, more, own, delta, rows, out, slot
 ):
     """`norm_dst_k Σ weight_jk norm_src_j y_j + plus_k` over the edges into doubtful rows after the edit.
 
@@ -321,7 +309,7 @@ def resum_targets(
     """
     in_ptr, in_end, in_source, in_weight = csr.in_ptr, csr.in_end, csr.in_source, csr.in_weight
     norm_src = csr.norm_src
-    source, row = sources.source, sources.row
+    src_ptr, source, row = sources.source_ptr, sources.source, sources.row
     ptr, node = frontier.ptr, frontier.node
     y, plus = base.y, base.plus
     weighted = len(in_weight) > 0
