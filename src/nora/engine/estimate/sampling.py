@@ -167,9 +167,9 @@ class Importance:
     """How much a change of a row matters for the predictions that count: its importance.
 
     Attributes:
-        rows: By the id of the op that makes the row, `[N]`; rows of other ops are not drawn.
+        rows: By the op that makes the row, `[N]`; rows of other ops are not drawn.
         final: The ops that no messages follow.
-        limits: `most` and `least` of `SamplingBounds`, by the id of the op.
+        limits: `most` and `least` of `SamplingBounds`, by the op.
     """
 
     rows: dict[Op, Tensor]
@@ -197,7 +197,7 @@ def importance_of(
     final = set[Op]()
     rows, limits = dict[Op, Tensor](), dict[Op, tuple[float, Tensor]]()
     for op in reversed(ops):
-        key, inputs = op.output, {value for value in op.inputs}
+        key, inputs = op.output, set(op.inputs)
         mine = known.pop(key, None)
         if mine is None or op.output.static:
             continue
@@ -206,7 +206,7 @@ def importance_of(
         if key in sent or not op.rowwise:
             sent |= inputs
         nodes = op.output.space.size == len(importance)
-        if op.samples and op.drawn and nodes and (sampled_last or key not in direct):
+        if op.samples and nodes and (sampled_last or key not in direct):
             rows[op] = mine
             limits[op] = _limits(op)
             if key not in sent:

@@ -15,10 +15,11 @@ from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows, Drift, Frontier
 from nora.engine.ir.edges import EdgeDelta, Edges
-from nora.engine.ir.pointers import owner_of
+from nora.engine.ir.pointers import find_unsorted, owner_of
 from nora.engine.ir.space import Space
 from nora.engine.store.array_store import enter, moved
 from nora.graph.edit_batch import EditBatch
+from nora.sparse import expanded
 
 if TYPE_CHECKING:
     from nora.engine.estimate.sampling import ChunkSampling
@@ -238,6 +239,32 @@ class Move:
     index: Tensor
     reduces: bool
 
+    def node_of(self, chunk: Chunk, row: Tensor) -> Tensor:
+        """The nodes of some rows of edges, added rows included."""
+        if chunk.added_rows is None:
+            return self.index[row]
+        return chunk.added_rows.at(self.edges, self.index, self.nodes, row)
+
+    def edges_of(self, chunk: Chunk, edit: Tensor, node: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The edges of some pairs (edit, node) after the edit: their `owner` (the pair), `row` and `edit`."""
+        indptr, found = self.nodes.sorted_by(self.index)
+        owner, position, _ = expanded(indptr, node)
+        row, whose = found[position], edit[owner]
+        left = self.edges.survive(chunk.edits, whose, row)
+        owner, row, whose = owner[left], row[left], whose[left]
+        added = chunk.added_rows
+        if added is None or not added.count(self.edges):
+            return owner, row, whose
+        new, size = added.edit(self.edges), self.nodes.size
+        wanted = new * size + added.index(self.edges, self.index, self.nodes)
+        at, there = find_unsorted(edit * size + node, wanted)
+        rows = (torch.arange(len(wanted)) + self.edges.size)[there]
+        return (
+            torch.cat([owner, at[there]]),
+            torch.cat([row, rows]),
+            torch.cat([whose, new[there]]),
+        )
+
 
 class Op(ABC):
     """An operation: computes original rows once, and changed rows for every chunk.
@@ -252,14 +279,12 @@ class Op(ABC):
         scales: The input whose rows are scaled by one number per row of the other, if the op does only that.
         samples: Whether it can compute a random sample of changed rows, and uses the weights of changed input
             rows.
-        drawn: Whether its rows may be sampled; not if a later op needs exact values.
         leads: Whether it passes its rows in blocks to the row-wise ops that alone read them.
     """
 
     rowwise = False
     scales: Value | None = None
     samples = False
-    drawn = True
     leads = False
 
     def __init__(self, inputs: Sequence[Value], output: Value) -> None:
@@ -336,6 +361,7 @@ class RowOp(Op):
         inputs: The values it reads.
         output: The value it makes.
         form: `affine` in all inputs together, `relu`, or unknown.
+        scales: See `Op`.
     """
 
     rowwise = True
@@ -346,10 +372,10 @@ class RowOp(Op):
         inputs: Sequence[Value],
         output: Value,
         form: Form = "",
+        scales: Value | None = None,
     ) -> None:
         super().__init__(inputs, output)
-        self.function = function
-        self.form = form
+        self.function, self.form, self.scales = function, form, scales
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
         """Apply the function to the changed rows, in blocks that stay in cache."""
@@ -388,8 +414,7 @@ class RowOp(Op):
         change, and no row is computed in vain.
         """
         others = {value for value in self.inputs if value is not inner.output}
-        read = {value for value in inner.inputs}
-        if not isinstance(inner, RowOp) or (others and not read <= others):
+        if not isinstance(inner, RowOp) or (others and not others.issuperset(inner.inputs)):
             return None
         kept = [value for value in self.inputs if value is not inner.output]
         inputs = list(dict.fromkeys([*kept, *inner.inputs]))

@@ -48,9 +48,8 @@ def sorted_rows(builder: Builder, op: AlignedOp) -> None:
     key = ("order", found.value, bool(op.args.get("descending")))
     if key not in builder.named:
         rows = found.value.base_rows()
-        found_order = rows.sort(stable=True, descending=bool(op.args.get("descending")))
-        builder.named[key] = (found_order.indices, found.value)
-    order: Tensor = builder.named[key][0]
+        builder.named[key] = rows.sort(stable=True, descending=key[-1]).indices
+    order: Tensor = builder.named[key]
     space = builder.subspace(found.space, order, ("sorted", *key), found.space.sizes)
     builder.set(Tracked(builder.gathered(found.value, order, space), found.layout, found.ids))
     if len(op.outs) > 1 and op.outs[1] is not None:
@@ -97,8 +96,8 @@ def distinct_edges(builder: Builder, op: AlignedOp) -> None:
         edges, group = op.func(ends, bool(op.args["sort_by_row"]))
         some = torch.empty(edges.size(1), dtype=torch.long)
         some[group] = torch.arange(len(group))
-        builder.named[key] = (edges.t().contiguous(), group, some, found.value)
-    edges, group, some, _ = builder.named[key]
+        builder.named[key] = edges.t().contiguous(), group, some
+    edges, group, some = builder.named[key]
     space = builder.subspace(found.space, some, ("one of", *key), op.shapes[0][1])
     if not (found.space.covers(group, space) and found.space.covered(group, space)):
         builder.unsupported("merges edges that belong to different nodes")

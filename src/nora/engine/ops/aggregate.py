@@ -38,9 +38,9 @@ class Aggregate(Op):
         total: The sums without `norm_dst`, `[N, F]`.
         plus: What is added: a value, one row `[1, F]` for all nodes, or no rows `[0, F]`.
         output: The value it computes.
+        samples: Whether its rows may be sampled; not if a later op needs exact values.
     """
 
-    samples = True
     leads = True
 
     def __init__(
@@ -50,13 +50,10 @@ class Aggregate(Op):
         total: Tensor,
         plus: Value | Tensor,
         output: Value,
-        drawn: bool = True,
+        samples: bool = True,
     ) -> None:
         super().__init__([y, plus] if isinstance(plus, Value) else [y], output)
-        self.drawn = drawn
-        self.edges = edges
-        self.total = total
-        self.added = plus
+        self.edges, self.total, self.added, self.samples = edges, total, plus, samples
         self.unit, self.size = made_once("sizes", lambda: _sizes(y.base_rows(), total))
 
     def set_depth(self) -> None:

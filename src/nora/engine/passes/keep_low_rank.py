@@ -240,7 +240,7 @@ class _Missing(NamedTuple):
 
 
 def low_rank(ops: Sequence[Op]) -> dict[Op, LowRankOp]:
-    """The low-rank form of the output of each op that has one, by the operation's id."""
+    """The low-rank form of the output of each op that has one."""
     moving: dict[Value, LowRankOp] = {}
     found: dict[Op, LowRankOp] = {}
     taken = 0.0
