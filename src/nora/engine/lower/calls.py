@@ -17,7 +17,6 @@ from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Known, Layout, Matrix, Picked, Pointers, Tracked, Uniform
 from nora.engine.lower.lower_program import lower_program
 from nora.engine.lower.lowerings import Lowering, lowering_of
-from nora.engine.lower.structure import SIZED_BY_LARGEST
 from nora.engine.store.array_store import open_array_store
 from nora.engine.trace.align import AlignedProgram, align
 from nora.engine.trace.recorder import record
@@ -44,8 +43,7 @@ def watched_modules(model: nn.Module, rules: bool) -> dict[str, nn.Module]:
     found = {}
     for name, module in model.named_modules():
         lowering = lowering_of(module)
-        known = lowering is not None and (lowering.raw or rules)
-        if (known or type(module) in SIZED_BY_LARGEST) and _untouched(module):
+        if lowering is not None and (lowering.raw or rules) and _untouched(module):
             found[name] = module
     return found
 

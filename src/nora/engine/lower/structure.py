@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import HypergraphConv
 
 from nora.engine.guards import Guard
 from nora.engine.lower.anything import on_everything
@@ -106,18 +105,6 @@ def distinct_edges(builder: Builder, op: AlignedOp) -> None:
     builder.set(Tracked(builder.fixed(group, found.space), Layout(0), "id"), 1)
 
 
-# Layers that make a row for every number up to the largest, and read only those that edges lead to.
-SIZED_BY_LARGEST = (HypergraphConv,)
-
-
-def _makes_unread_rows(builder: Builder, op: AlignedOp) -> bool:
-    at = next(k for k, other in enumerate(builder.traced.ops) if other is op)
-    return any(
-        type(call.module) in SIZED_BY_LARGEST and call.start <= at < call.end
-        for call in builder.traced.calls
-    )
-
-
 @lower("_local_scalar_dense", "is_nonzero", "equal")
 def as_number(builder: Builder, op: AlignedOp) -> None:
     """A value of the graph that Python code reads, which is unsupported."""
@@ -129,8 +116,6 @@ def as_number(builder: Builder, op: AlignedOp) -> None:
             builder.guards.append(Guard(*guard, op.line))
             continue
         if isinstance(found, Tracked) and found.ids == "id":
-            if _makes_unread_rows(builder, op):
-                continue
             # It is the number of nodes only as long as the last of them has an edge.
             builder.unsupported(
                 "infers the number of nodes from the largest id in edge_index, which is too few once the "
