@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -43,7 +45,6 @@ from nora.engine.exec.kernels.arrays import (
     Scratch,
     SlopeArrays,
     Softmax,
-    SourceArrays,
     SumArrays,
     Terms,
 )
@@ -71,6 +72,7 @@ _CODES = {"none": loops.NONE, "mean": loops.MEAN, "sym": loops.SYM}
 # Rows no wider than this are added to where they stand; wider ones are put together one after the other.
 NARROW_BYTES = 256
 _local = threading.local()
+Made = TypeVar("Made")
 
 
 def _drop_stale_cache(folder: Path) -> None:
@@ -89,16 +91,21 @@ def _drop_stale_cache(folder: Path) -> None:
 _drop_stale_cache(Path(loops.expand.stats.cache_path))
 
 
+def _marks(name: str, size: int, kind: type, clean: int) -> np.ndarray:
+    """This thread's array of marks, of at least this size; whoever makes marks removes them.
+
+    It grows by more than what is asked for, because edges may be added one by one.
+    """
+    found = vars(_local).get(name)
+    if found is None or len(found) < size:
+        found = np.full(size + size // 8, clean, dtype=kind)
+        setattr(_local, name, found)
+    return found
+
+
 def _scratch(num_nodes: int) -> Scratch:
-    """This thread's arrays `slot` (int32, −1), `loss` (float64, 0) and `lost` (int64, 0), reset after use."""
-    if getattr(_local, "size", -1) < num_nodes:
-        _local.size = num_nodes
-        _local.arrays = Scratch(
-            np.full(num_nodes, -1, dtype=np.int32),
-            np.zeros(num_nodes),
-            np.zeros(num_nodes, dtype=np.int64),
-        )
-    return _local.arrays
+    kinds = {"slot": (np.int32, -1), "loss": (np.float64, 0), "lost": (np.int64, 0)}
+    return Scratch(*(_marks(name, num_nodes, *kind) for name, kind in kinds.items()))
 
 
 def _flat(tensor: Tensor) -> np.ndarray:
@@ -109,12 +116,13 @@ def _pairs(ptr: Tensor, node: Tensor) -> PairArrays:
     return PairArrays(ptr.numpy(), node.numpy())
 
 
-def _source_arrays(frontier: Frontier) -> SourceArrays:
-    return SourceArrays(*(getattr(frontier, name).numpy() for name in SourceArrays._fields))
+def _arrays(kind: Callable[..., Made], fields: tuple[str, ...], one: object) -> Made:
+    """Some fields of an object as a named tuple of arrays."""
+    return kind(*(getattr(one, name).numpy() for name in fields))
 
 
-def _frontier_arrays(frontier: Frontier) -> FrontierArrays:
-    return FrontierArrays(*(getattr(frontier, name).numpy() for name in FrontierArrays._fields))
+def _frontier(frontier: Frontier) -> FrontierArrays:
+    return _arrays(FrontierArrays, FrontierArrays._fields, frontier)
 
 
 def _sums(base: Sums) -> SumArrays:
@@ -138,21 +146,15 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
 
 def _delta(edges: Edges, delta: EdgeDelta) -> DeltaArrays:
     """With this thread's marks of edges, reset after use."""
-    count = len(edges.by_target[1])
-    if getattr(_local, "edges", -1) < count:
-        _local.edges = count + count // 8  # more may be added one by one
-        _local.gone = np.zeros(_local.edges, dtype=np.bool_)
-    return DeltaArrays(
-        delta.ptr.numpy(), delta.source.numpy(), delta.target.numpy(), delta.loss.numpy(),
-        delta.lost.numpy(), delta.place.numpy(), delta.weight.numpy(), _local.gone,
-    )  # fmt: skip
+    gone = _marks("gone", len(edges.by_target[1]), np.bool_, False)
+    return _arrays(partial(DeltaArrays, gone=gone), DeltaArrays._fields[:-1], delta)
 
 
 def _drift(drift: Drift | None) -> DriftArrays:
     if drift is None:
         none = np.empty(0)
         return DriftArrays(none, none, np.empty((0, 0)), np.empty((0, 0)))
-    return DriftArrays(*(getattr(drift, name).numpy() for name in DriftArrays._fields))
+    return _arrays(DriftArrays, DriftArrays._fields, drift)
 
 
 def find_frontier(
@@ -175,7 +177,7 @@ def message_sizes(edges: Edges, frontier: Frontier, y: Tensor, rows: ChangedRows
     """See `Backend.message_sizes`."""
     size = torch.empty(len(frontier.source), dtype=torch.double)
     loops_messages.message_sizes(
-        _source_arrays(frontier), edges.arrays.norm_src, _flat(y), _flat(rows.rows),
+        _frontier(frontier), edges.arrays.norm_src, _flat(y), _flat(rows.rows),
         _weights(rows), size.numpy(),
     )  # fmt: skip
     return size
@@ -185,7 +187,7 @@ def sample(
     edges: Edges, frontier: Frontier, bounds: SamplingBounds
 ) -> tuple[Frontier, Tensor, Tensor]:
     """See `Backend.sample`."""
-    arrays, count = _frontier_arrays(frontier), len(frontier.node)
+    arrays, count = _frontier(frontier), len(frontier.node)
     share = edges.arrays.weight if bounds.share is None else bounds.share.numpy()
     sizes, floor, chance = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
     loops_sampling.arriving(
@@ -217,19 +219,19 @@ def propagate(
     count, width, dtype = len(frontier.node), base.y.size(1), base.y.dtype
     change = room(len(frontier.source), width, dtype=dtype).numpy()
     sizes = torch.empty(len(frontier.source), 2, dtype=dtype).numpy()
-    sources, reached, arrays = _source_arrays(frontier), _frontier_arrays(frontier), _sums(base)
+    reached, arrays = _frontier(frontier), _sums(base)
     y_rows, more = _flat(rows.rows), NewRows(plus.node.numpy(), _flat(plus.rows))
     weight = _weights(rows)
     csr, unit, doubtful = edges.arrays, arrays.unit, np.zeros(count, dtype=np.bool_)
     own = loops.places(reached.also[: len(plus)], count)
     loops_messages.message_changes(
-        sources, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
+        reached, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
     )
     edges_delta, moved, scratch = _delta(edges, delta), _drift(drift), _scratch(edges.num_nodes)
     along_edges = None
     if len(delta):
         along_edges = loops_messages.edge_messages(
-            csr, sources, reached, arrays.y, change, unit, edges_delta, scratch
+            csr, reached, arrays.y, change, unit, edges_delta, scratch
         )
 
     narrow = width * dtype.itemsize <= NARROW_BYTES
@@ -244,10 +246,10 @@ def propagate(
         last = min(first + size, count)
         block, out = (first, last), outs[: last - first]
         if narrow:
-            loops_messages.scatter(csr, sources.source, reached, change, sizes, out, masses)
+            loops_messages.scatter(csr, reached, change, sizes, out, masses)
         else:
             loops_messages.gather_changes(
-                csr, sources.source, arriving, change, sizes, block, out, masses
+                csr, reached.source, arriving, change, sizes, block, out, masses
             )
         if along_edges is not None:
             loops_messages.add_edge_messages(along_edges, block, out, masses)
@@ -256,7 +258,7 @@ def propagate(
         )
         if unsure:
             loops_messages.resum_targets(
-                csr, sources, reached, doubtful, arrays, y_rows, weight, more, own, edges_delta,
+                csr, reached, doubtful, arrays, y_rows, weight, more, own, edges_delta,
                 block, out, scratch.slot,
             )  # fmt: skip
         new = rows_then[: last - first]
@@ -308,9 +310,8 @@ def attend(
         place, slopes = target_slopes.place.numpy(), target_slopes.slope.contiguous().numpy()
         targets = SlopeArrays(target_slopes.many, place, slopes)
     loops_attention.attend(
-        edges.arrays, removed, pairs, row_weight, _source_arrays(frontier),
-        _frontier_arrays(frontier), old, new, y.numpy().dtype.type(base.slope), softmax,
-        _delta(edges, delta), CANCELLATION_RATIO, targets, _drift(drift), out.numpy(),
+        edges.arrays, removed, pairs, row_weight, _frontier(frontier), old, new,
+        y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), CANCELLATION_RATIO, targets, _drift(drift), out.numpy(),
         _scratch(edges.num_nodes).slot,
     )  # fmt: skip
     return out
@@ -341,7 +342,9 @@ def weighted_sum(
     terms = Terms(
         base, rows, weight, new_weight, _flat(start), total, unit.numpy(), size.numpy()
     )  # fmt: skip
-    marks = _marks(op.output.space.size, op.inputs[0].space.size, op.gather.output.space.size)
+    spaces = op.output.space, op.inputs[0].space, op.gather.output.space
+    slots = (_marks(f"slot {at}", one.size, np.int64, -1) for at, one in enumerate(spaces))
+    marks = Marks(*slots, _marks("lost edges", spaces[2].size, np.bool_, False))
     ptr, node, touched = loops_sums.reached_rows(edges, changes, marks)
     out = np.empty((len(node), base.shape[1]), dtype=base.dtype)
     reached = PairArrays(ptr, node)
@@ -349,16 +352,6 @@ def weighted_sum(
     found = torch.from_numpy(out).view(-1, *op.output.base_rows().shape[1:])
     chunk.tally.bytes += 2 * found.nbytes
     return ChangedRows(torch.from_numpy(ptr), torch.from_numpy(node), found)
-
-
-def _marks(*sizes: int) -> Marks:
-    """This thread's marks of targets, sources and edges (−1) and of removed edges, reset after use."""
-    kept = getattr(_local, "marks", None)
-    if kept is None or any(len(array) < size for array, size in zip(kept, sizes, strict=False)):
-        grown = [max(size, 0 if kept is None else len(kept[at])) for at, size in enumerate(sizes)]
-        slot, y_slot, w_slot = (np.full(size, -1, dtype=np.int64) for size in grown)
-        kept = _local.marks = Marks(slot, y_slot, w_slot, np.zeros(grown[2], dtype=np.bool_))
-    return kept
 
 
 def pair_dots(
@@ -371,7 +364,7 @@ def pair_dots(
     """See `Backend.pair_dots`."""
     found = loops_pairs.touched_pairs(
         _pairs(*incident), pairs.numpy(), _pairs(edits.ptr, edits.node),
-        _pairs(changed.ptr, changed.node), np.zeros(pairs.size(1), dtype=np.bool_),
+        _pairs(changed.ptr, changed.node), _marks("pairs", pairs.size(1), np.bool_, False),
         _scratch(len(incident[0]) - 1).slot,
     )  # fmt: skip
     ptr, pair, ends = found
