@@ -19,14 +19,13 @@ from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.exec.kernels.pages import copied
 from nora.engine.exec.predictions import importance_of_predictions, prediction_changes
-from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows, merged
 from nora.engine.ir.edges import csr
-from nora.engine.ir.op import EVERYWHERE, Chunk
+from nora.engine.ir.op import EVERYWHERE, Chunk, Tally
 from nora.engine.ir.pointers import owner_of
 from nora.engine.program import Program
 from nora.engine.store.array_store import ArrayStore
-from nora.engine.trace.pass_inputs import decodes
+from nora.engine.trace.model import decodes
 from nora.engine.trace.trace import Trace
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
@@ -59,9 +58,8 @@ def output_after(problem: Problem, removals: EditBatch) -> tuple[Tensor, Tensor]
     if decodes(problem):
         assert isinstance(passed.task, LinkPrediction)
         if not problem.direct:
-            more = () if passed.task.relation is None else (passed.task.relation,)
             with problem.passes.state_kept(problem.model, *decoder_modules(passed.task)):
-                rows = passed.task.decoder(rows, passed.task.pairs, *more)
+                rows = passed.task.scores_of(rows)
         item = passed.survivors.nonzero().flatten()
         return item, rows[item] if problem.by_id else rows
     item = kept(removals.node.to(rows.device), problem.num_nodes).nonzero().flatten()
@@ -344,17 +342,6 @@ class Engine:
             start = 0 if kind is None else self.program.templates.starts[kind]
             found.index_add_(0, owner_of(changed.ptr.cpu()), cost[changed.node.cpu() + start])
         return found
-
-    def by_chunks(
-        self,
-        ask: Callable[[EditBatch, Tally], Tensor],
-        nodes: Tensor,
-        memory: int,
-        workers: int | None = None,
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield `(nodes, ask(their removals))` chunk by chunk, as they finish, on several threads."""
-        for which, values in self.in_chunks(ask, EditBatch.remove_nodes(nodes), memory, workers):
-            yield nodes[which], values
 
     def in_chunks(
         self,

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels.backend import Backend
-from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows, Drift, Frontier
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.pointers import find_unsorted, owner_of
@@ -108,6 +107,22 @@ class Value:
             return self.base_rows()[rows]
         assert self.op is not None
         return self.op.at(rows)
+
+
+@dataclass
+class Tally:
+    """What a chunk took, and how much of it was left to chance.
+
+    Attributes:
+        bytes: Memory of all changed rows on the way.
+        full_passes: Edits that broke a guard, and got a full pass each.
+        planned: The variance that each removal's draws were planned with, in units of importance, float64
+            `[c]`: 0 where all rows were computed; None where none are drawn.
+    """
+
+    bytes: int = 0
+    full_passes: int = 0
+    planned: Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from nora.engine.ops.gather import Concat, Gather
 from nora.engine.ops.reduce import Reduce, Reduction, depth_after
 from nora.engine.store.array_store import made_once
 from nora.engine.trace.align import AlignedOp
-from nora.engine.trace.trace import Ref
-from nora.engine.trace.trees import leaves
+from nora.engine.trace.trace import Ref, leaves
 
 # Values of edges that take more than this are not stored but recomputed where they are needed.
 KEPT_BYTES = 32 * 2**20
@@ -67,9 +66,15 @@ class Builder(Bindings):
 
     def as_rows_of(self, found: Tracked, space: Space) -> Tracked | None:
         """The same rows as rows of another space, if both spaces are equal."""
-        own = found.space
-        if own is space:
+        if found.space is space:
             return found
+        every = self.same_rows(found.space, space)
+        if every is None:
+            return None
+        return Tracked(self.gathered(found.value, every, space), found.layout, found.ids)
+
+    def same_rows(self, own: Space, space: Space) -> Tensor | None:
+        """The ids of all rows, if those of both spaces are removed by the same edits; else None."""
         if own.sizes != space.sizes or self.graph in (own, space):
             return None
         key = ("same", own, space)
@@ -79,10 +84,7 @@ class Builder(Bindings):
             self.named[key] = every if same else None
             if same and not (space.removed_with(every, own) and space.removes(every, own)):
                 self.unsure(f"uses rows of {own.label} as rows of {space.label}")
-        every = self.named[key]
-        if every is None:
-            return None
-        return Tracked(self.gathered(found.value, every, space), found.layout, found.ids)
+        return self.named[key]
 
     def value(self, space: Space, depth: int, numel: int = 1, size: int = 4) -> Value:
         """A new value, to be computed by an operation."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space, nodes_of
 from nora.engine.lower.known import Known, Layout, Matrix, Tracked
-from nora.engine.trace.pass_inputs import PAIRS, RELATION, tensors_of
+from nora.engine.trace.model import PAIRS, RELATION, tensors_of
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edge_lookup import EdgeLookup
 from nora.graph.edge_sets import edge_set_keys, matrix_entries

@@ -20,14 +20,12 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from nora.engine.trace.aliasing import Link, put_back, schema_facts
 from nora.engine.trace.plain_ops import plain_operations
-from nora.engine.trace.schemas import schema_facts
 from nora.engine.trace.scripts import scripts_checked
 from nora.engine.trace.simplify import simplified
 from nora.engine.trace.size_log import SizeLog, plain_number, sizes_noted
-from nora.engine.trace.trace import Call, Ref, TooLongError, Trace, TracedOp
-from nora.engine.trace.trees import leaves, mapped
-from nora.engine.trace.view_writes import Link, put_back
+from nora.engine.trace.trace import Call, Ref, TooLongError, Trace, TracedOp, leaves, mapped
 from nora.model.lines import Line, current_line
 
 aten = torch.ops.aten

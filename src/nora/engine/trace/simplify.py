@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from nora.engine.trace.trace import Ref, Trace, TracedOp, name_of
-from nora.engine.trace.trees import mapped
+from nora.engine.trace.trace import Ref, Trace, TracedOp, mapped, name_of
 
 aten = torch.ops.aten
 

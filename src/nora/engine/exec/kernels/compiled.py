@@ -92,7 +92,7 @@ _drop_stale_cache(Path(loops.expand.stats.cache_path))
 
 
 def _marks(name: str, size: int, kind: type, clean: int) -> np.ndarray:
-    """This thread's array of marks, of at least this size; whoever makes marks removes them.
+    """This thread's array of marks, of at least this size; what is marked is cleaned after use.
 
     It grows by more than what is asked for, because edges may be added one by one.
     """
@@ -311,8 +311,8 @@ def attend(
         targets = SlopeArrays(target_slopes.many, place, slopes)
     loops_attention.attend(
         edges.arrays, removed, pairs, row_weight, _frontier(frontier), old, new,
-        y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), CANCELLATION_RATIO, targets, _drift(drift), out.numpy(),
-        _scratch(edges.num_nodes).slot,
+        y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), CANCELLATION_RATIO, targets,
+        _drift(drift), out.numpy(), _scratch(edges.num_nodes).slot,
     )  # fmt: skip
     return out
 
@@ -343,8 +343,8 @@ def weighted_sum(
         base, rows, weight, new_weight, _flat(start), total, unit.numpy(), size.numpy()
     )  # fmt: skip
     spaces = op.output.space, op.inputs[0].space, op.gather.output.space
-    slots = (_marks(f"slot {at}", one.size, np.int64, -1) for at, one in enumerate(spaces))
-    marks = Marks(*slots, _marks("lost edges", spaces[2].size, np.bool_, False))
+    slots = [_marks(f"slot {at}", one.size, np.int64, -1) for at, one in enumerate(spaces)]
+    marks = Marks(*slots, lost=_marks("lost edges", spaces[2].size, np.bool_, False))
     ptr, node, touched = loops_sums.reached_rows(edges, changes, marks)
     out = np.empty((len(node), base.shape[1]), dtype=base.dtype)
     reached = PairArrays(ptr, node)
