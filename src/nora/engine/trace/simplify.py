@@ -83,19 +83,7 @@ def simplified(trace: Trace) -> Trace:
             func = synonym
             if synonym is aten.reshape.default:
                 args, kwargs = (args[0], list(op.shapes[0])), {}
-        ops.append(
-            TracedOp(
-                func,
-                args,
-                kwargs,
-                tuple(outs),
-                op.shapes,
-                op.dtypes,
-                op.line,
-                op.result,
-                op.problem,
-            )
-        )
+        ops.append(replace(op, func=func, args=args, kwargs=kwargs, outs=tuple(outs)))
         starts.append(len(ops))
     calls = [
         replace(

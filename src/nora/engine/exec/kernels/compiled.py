@@ -342,9 +342,12 @@ def weighted_sum(
     terms = Terms(
         base, rows, weight, new_weight, _flat(start), total, unit.numpy(), size.numpy()
     )  # fmt: skip
-    spaces = op.output.space, op.inputs[0].space, op.gather.output.space
-    slots = [_marks(f"slot {at}", one.size, np.int64, -1) for at, one in enumerate(spaces)]
-    marks = Marks(*slots, lost=_marks("lost edges", spaces[2].size, np.bool_, False))
+    spaces = {"sums": op.output.space, "rows": op.inputs[0].space, "edges": op.gather.output.space}
+    slot, y_slot, w_slot = (
+        _marks(name, space.size, np.int64, -1) for name, space in spaces.items()
+    )
+    lost = _marks("lost edges", spaces["edges"].size, np.bool_, False)
+    marks = Marks(slot, y_slot, w_slot, lost)
     ptr, node, touched = loops_sums.reached_rows(edges, changes, marks)
     out = np.empty((len(node), base.shape[1]), dtype=base.dtype)
     reached = PairArrays(ptr, node)
