@@ -182,11 +182,11 @@ def importance_of(
 ) -> Importance:
     """How much a change of every row matters, for each op whose rows can be drawn.
 
-    From the predictions backwards: a row matters as much as the rows that hear it, each by its share. Of
+    From the predictions backwards: a row matters as much as the rows that receive it, each by its share. Of
     ops without a rule for how rows pass through them, all rows matter equally.
 
     Args:
-        ops: The plan's.
+        ops: The program's.
         output: Its output.
         importance: How much each node's prediction matters `[N]`.
         sampled_last: Whether rows may be drawn that only row-wise maps follow.

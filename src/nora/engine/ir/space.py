@@ -156,7 +156,7 @@ class Space:
         if not len(edits.edge) or self.origin is None:
             return left
         origin = self.origin[row]
-        count = int(max(self.origin.max(), edits.edge.max())) + 1
+        count = max(len(self.by_origin[0]), int(edits.edge.max()) + 1)
         gone = owner_of(edits.edge_ptr) * count + edits.edge
         return left & ~((origin >= 0) & torch.isin(edit * count + origin, gone))
 

@@ -206,10 +206,6 @@ class Bindings:
         """Whether it is a mask that depends on the graph."""
         return isinstance(found, Tracked) and found.value.none.dtype == torch.bool
 
-    def shapes_behind(self, found: Tracked) -> list[int]:
-        """The sizes of all axes but that of the rows."""
-        return list(found.value.none.shape[1:])
-
     def space_of_size(self, sizes: tuple[int, ...]) -> Space | None:
         """The space with these numbers of rows on the traced graphs; nodes come first."""
         found = [space for space in [*self.nodes, *self.spaces] if space.sizes == sizes]

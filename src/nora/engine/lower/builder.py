@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, get_args
 
@@ -110,7 +109,9 @@ class Builder(Bindings):
         `GINConv`, a function of a user's rule) is traced and lowered operation by operation.
         """
         if not is_linear(function) and not _ours(function):
-            return self.lower_map(function, inputs)
+            from nora.engine.lower.calls import lowered_map  # which builds such maps
+
+            return lowered_map(self, function, inputs)
         form: Form = "affine" if is_linear(function) else ""
         return self._row_op(function, inputs, numel, form)
 
@@ -241,12 +242,6 @@ class Builder(Bindings):
         """
         return self.add(Blend(weights, values))
 
-    def lower_map(self, function: Callable[..., Tensor], inputs: Sequence[Value]) -> Value:
-        """A user's row-wise function: traced on rows of these values, and lowered."""
-        from nora.engine.lower.calls import lowered_map  # which builds such maps
-
-        return lowered_map(self, function, inputs)
-
     def apply(
         self,
         op: AlignedOp,
@@ -292,12 +287,6 @@ class Builder(Bindings):
             values = [found.value for found in inputs]
             made = self._row_op(function, values, numel, form, scales)
             self.known[number] = Tracked(made, layout, ids)
-
-    def apply_first(
-        self, op: AlignedOp, layout: Layout, args: Mapping[str, Any], func: Any = None
-    ) -> None:
-        """As `apply`, for an operation whose first result alone has rows."""
-        self.apply(replace(op, outs=op.outs[:1]), layout, args, func=func)
 
     def gathered(self, source: Value, index: Tensor, space: Space) -> Value:
         """Rows of `source` read by the rows of another space."""

@@ -132,7 +132,7 @@ def _read(builder: Builder, found: Tracked, dim: int, index: Tracked) -> Tracked
         parts.append(builder.gathered(found.value, builder.named[key], index.space))
     shape = which.shape[1:]
     # Rows of the index come first; its other axes stand where the read axis stood.
-    own = builder.shapes_behind(found)
+    own = found.value.none.shape[1:]
 
     def side_by_side(*rows: Tensor) -> Tensor:
         stacked = torch.stack(rows, dim=1 + dim)

@@ -35,6 +35,7 @@ class Reduce(Op):
         reduce: The reduction; `last` keeps the last row.
         keep_start: Whether the start counts if there are other rows (torch's `include_self`).
         output: The value it makes.
+        function: What reduces instead; see `GroupBy`.
     """
 
     def __init__(
@@ -45,10 +46,11 @@ class Reduce(Op):
         reduce: Reduction,
         keep_start: bool,
         output: Value,
+        function: Callable[[Tensor, Tensor, int], Tensor] | None = None,
     ) -> None:
         super().__init__([source, start], output)
         self.index, self.reduce, self.keep_start = index, reduce, keep_start
-        self.function: Callable[[Tensor, Tensor, int], Tensor] | None = None
+        self.function = function
 
     @property
     def _source(self) -> Value:
@@ -238,8 +240,7 @@ class GroupBy(Reduce):
         empty = none.new_full((1, *shape), fill)
         start = Value(space, -1, empty.expand(space.size, *shape))
         output = Value(space, depth_after(source, start, space))
-        super().__init__(source, index, start, "amax", False, output)
-        self.function = function
+        super().__init__(source, index, start, "amax", False, output, function)
 
     def move(self) -> None:
         """See `Op.move`: None, because the function can be anything."""
