@@ -13,7 +13,7 @@ from graphs import GRAPHS, double
 from nora.engine.engine import Engine
 from nora.engine.exec.chunks import Chunks
 from nora.engine.exec.kernels.choice import pick_backend
-from nora.engine.exec.tally import Tally
+from nora.engine.ir.op import Tally
 from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 

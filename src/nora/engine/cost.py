@@ -16,10 +16,9 @@ from torch import Tensor
 
 from nora.engine.ir.op import EVERYWHERE
 from nora.engine.program import Program
-from nora.engine.trace.model import record_on
-from nora.engine.trace.pass_inputs import tensors_of
+from nora.engine.trace.aliasing import schema_facts
+from nora.engine.trace.model import record_on, tensors_of
 from nora.engine.trace.samples import sample_graphs
-from nora.engine.trace.schemas import schema_facts
 from nora.graph.node_index import Graph, global_edges, node_index_of
 from nora.memory import in_words
 from nora.model import Problem

@@ -26,7 +26,7 @@ from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import FIRST, MOST
 from nora.engine.estimate.cost_sample import Agreement, CostSample
 from nora.engine.estimate.linear import Linearised
-from nora.engine.exec.tally import Tally
+from nora.engine.ir.op import Tally
 from nora.engine.prepared import Prepared
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch

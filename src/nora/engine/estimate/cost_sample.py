@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from nora.engine.engine import Engine
+from nora.engine.estimate.calibration import exactly
 from nora.graph.edit_batch import EditBatch
 from nora.results.agreement import pearson, spearman
 from nora.seeds import shuffled
@@ -161,8 +161,4 @@ class CostSample:
         return spent / count * len(stratum)
 
     def _scores(self, engine: Engine, which: Tensor) -> np.ndarray:
-        some = self._removals.pick(which)
-        scores = torch.zeros(len(which), dtype=torch.double)
-        for at, values in engine.in_chunks(engine.influences, some, self._memory, self._workers):
-            scores[at] = values.cpu().double()
-        return scores.numpy()
+        return exactly(engine, self._removals.pick(which), self._memory, self._workers).numpy()

@@ -22,11 +22,10 @@ import torch
 from torch import Tensor
 
 from nora.engine.engine import Engine
-from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows
-from nora.engine.ir.op import Chunk, Op, Value
+from nora.engine.ir.op import Chunk, Op, Tally, Value
 from nora.engine.rounding import same
-from nora.engine.trace.pass_inputs import decodes
+from nora.engine.trace.model import decodes
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.model.tasks.link_prediction import LinkPrediction

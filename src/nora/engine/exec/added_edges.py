@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -81,9 +81,9 @@ class AddedRows:
         parts = [one.edge_index + templates.shift(key) for key, one in added.items()]
         self.ends = torch.cat(parts, dim=1)
         self.edit_of = torch.cat([owner_of(one.ptr) for one in added.values()])
-        self._slots: dict[Space, tuple[list[AddedTypeRows], Space]] = {}
-        self._index: dict[tuple[Space, Tensor, Space], tuple[Tensor, Any]] = {}
-        self._values: dict[Value, tuple[Tensor, Value]] = {}
+        self._slots: dict[Space, list[AddedTypeRows]] = {}
+        self._index: dict[tuple[Space, Tensor, Space], Tensor] = {}
+        self._values: dict[Value, Tensor] = {}
 
     @cached_property
     def loops(self) -> bool:
@@ -98,9 +98,8 @@ class AddedRows:
                 for rows in self.templates.slots(space, key):
                     found.append(AddedTypeRows(key, rows, which, start + torch.arange(len(which))))
                     start += len(which)
-            # The space is kept, so that its id stays its own.
-            self._slots[space] = (found, space)
-        return self._slots[space][0]
+            self._slots[space] = found
+        return self._slots[space]
 
     def edges(self, space: Space) -> Tensor:
         """Which of all added edges each new row of a space is `[rows]`."""
@@ -119,8 +118,8 @@ class AddedRows:
         known = (space, index, target)
         if known not in self._index:
             parts = [index[:0], *(self._named(slot, index, target) for slot in self.slots(space))]
-            self._index[known] = (torch.cat(parts), (space, index, target))
-        return self._index[known][0]
+            self._index[known] = torch.cat(parts)
+        return self._index[known]
 
     def _named(self, slot: AddedTypeRows, index: Tensor, target: Space) -> Tensor:
         what, at = self.templates.end(slot.rows, index, target, slot.key)
@@ -165,13 +164,13 @@ class AddedRows:
     def rows(self, value: Value) -> Tensor:
         """The new rows of a value that depends on attributes of the edges alone."""
         if value not in self._values:
-            self._values[value] = (self._made(value), value)
-        return self._values[value][0]
+            self._values[value] = self._made(value)
+        return self._values[value]
 
     def _made(self, value: Value) -> Tensor:
         space, op = value.space, value.op
         if value in self.templates.given:
-            return self._attribute(*self.templates.given[value])
+            return self._attribute(*self.templates.given[value], value)
         if op is None:
             assert value.base is not None
             first = value.base[:1]
@@ -243,7 +242,7 @@ class AddedRows:
         return self.rows(value)
 
     def seeds(self, ops: Sequence[Op]) -> dict[Value, ChangedRows]:
-        """New rows of all that is given, by the value's id."""
+        """New rows of all values that are given."""
         found = {}
         for op in ops:
             for value in op.inputs:
@@ -269,9 +268,9 @@ class AddedRows:
                 self._check_gather(op.gather)
                 self._check_scatter(op.scatter)
             elif isinstance(op, Grouped):
-                if self.count(op.nodes):
+                if self.count(op.along.nodes):
                     raise AddedEdgeError("the model computes new edges from other edges")
-                self._check_into(op.edges, op.index, op.nodes)
+                self._check_into(op.along.edges, op.along.index, op.along.nodes)
             elif isinstance(op, Concat):
                 self.concat(op)
             elif isinstance(op, WholeGraphOp) and op.extremum and not self.count(op.output.space):

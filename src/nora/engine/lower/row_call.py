@@ -12,8 +12,7 @@ from torch import Tensor
 from nora.engine.ir.op import Form
 from nora.engine.lower.known import Layout, RowCount, Uniform
 from nora.engine.trace.align import AlignedOp
-from nora.engine.trace.trace import Ref
-from nora.engine.trace.trees import is_leaf, mapped
+from nora.engine.trace.trace import Ref, is_leaf, mapped
 
 aten = torch.ops.aten
 # From rows of the inputs and their number to the operation's results.

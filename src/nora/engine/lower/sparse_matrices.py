@@ -77,8 +77,8 @@ def entry_layout(builder: Builder, op: AlignedOp) -> None:
     key = ("entries", found)
     if key not in builder.named:
         where = torch.stack([found.row, found.column], dim=1)
-        builder.named[key] = (builder.fixed(where, found.space), found)
-    builder.set(Tracked(builder.named[key][0], Layout(1), "id"))
+        builder.named[key] = builder.fixed(where, found.space)
+    builder.set(Tracked(builder.named[key], Layout(1), "id"))
     if op.name == "entries":
         builder.set(Tracked(found.values, Layout(0)), 1)
 

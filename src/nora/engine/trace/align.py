@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nora.engine.trace.trace import Call, Comparison, Ref, Trace, TracedOp, name_of
-from nora.engine.trace.trees import leaves
+from nora.engine.trace.trace import Call, Comparison, Ref, Trace, TracedOp, leaves, name_of
 from nora.engine.unsupported import UnsupportedError
 from nora.model.lines import Line
 

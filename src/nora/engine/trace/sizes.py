@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nora.engine.trace.trace import Comparison, Ref, Trace
-from nora.engine.trace.trees import leaves, mapped
+from nora.engine.trace.trace import Comparison, Ref, Trace, leaves, mapped
 from nora.model.lines import Line
 
 RecordedSizes = dict[str, Any]

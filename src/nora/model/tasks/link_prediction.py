@@ -120,9 +120,13 @@ class LinkPrediction(Task):
 
     def decode(self, z: Tensor, pairs: Tensor, relation: Tensor | None = None) -> Tensor:
         """Link probabilities of arbitrary `pairs` `[2, P]` of rows of `z`."""
-        if relation is None:
-            return self.from_scores(self.decoder(z, pairs))
-        return self.from_scores(self.decoder(z, pairs, relation))
+        more = () if relation is None else (relation,)
+        return self.from_scores(self.decoder(z, pairs, *more))
+
+    def scores_of(self, output: Tensor) -> Tensor:
+        """What the decoder returns for the pairs `[P]`, from the model's output `[N, D]`."""
+        more = () if self.relation is None else (self.relation,)
+        return self.decoder(output, self.pairs, *more)
 
     def from_scores(self, score: Tensor) -> Tensor:
         """Link probabilities from what the decoder returns."""
@@ -137,8 +141,7 @@ class LinkPrediction(Task):
                 f"returned {list(output.shape)}. One that scores pairs itself needs a forward with "
                 "an argument edge_label_index, and no forward=…"
             )
-        given = () if self.relation is None else (self.relation,)
-        self.check_scores(self.decoder(output, self.pairs, *given), "the decoder")
+        self.check_scores(self.scores_of(output), "the decoder")
 
     def check_pairs(self, num_nodes: int) -> None:
         """Raise when pairs leave the graph."""

@@ -18,30 +18,27 @@ class PairArrays(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Arrays of the size of the graph that are clean (−1, 0, 0) on entry and on return."""
+    """Marks of nodes (−1, 0, 0), clean on entry and on return."""
 
     slot: np.ndarray
     loss: np.ndarray
     lost: np.ndarray
 
 
-class SourceArrays(NamedTuple):
-    """Whose messages change: `source`, `row` and `scale` of `Frontier`."""
+class FrontierArrays(NamedTuple):
+    """The fields of `Frontier`."""
 
+    source_ptr: np.ndarray
     source: np.ndarray
     row: np.ndarray
     scale: np.ndarray
-
-
-class FrontierArrays(NamedTuple):
-    """The targets of changed messages: the same fields of `Frontier`."""
-
     edge_ptr: np.ndarray
     slot: np.ndarray
     also: np.ndarray
     ptr: np.ndarray
     node: np.ndarray
     norm_dst: np.ndarray
+    edges_changed: np.ndarray
 
 
 class SumArrays(NamedTuple):
