@@ -156,7 +156,7 @@ TYPED: list[tuple[str, str]] = [
     ("what-if run", "give --remove 17"),
     ("what-if run --remove 34", "node 34 is out of range"),
     ("what-if run --remove -1", "out of range"),
-    ("what-if run --remove @nobody", "no node is named"),
+    ("what-if run --remove @missing", "no node is named"),
     ("what-if own --remove", "requires an argument"),
     ("what-if run --remove-edge 3", "not of the form A-B"),
     ("what-if run --remove-edge member", "not of the form A-B"),
