@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # And they share few cores: threads that wait for others sleep.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test pytest lint setup tables docs linkcheck dist matrix coverage bench fuzz soak docs-check clean
+.PHONY: demo test pytest loops lint setup tables docs linkcheck dist matrix coverage bench fuzz soak docs-check clean
 
 demo: setup
 	$(BIN)/nora demo --force
@@ -18,8 +18,12 @@ test: setup
 	@$(MAKE) --no-print-directory -j 2 lint pytest
 
 # Neighbours stay on one worker until another has nothing to do: what a file's tests share is made once.
-pytest: setup
+pytest: loops
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(PYTEST)
+
+# Loops that Numba compiles are kept beside the code.
+loops: setup
+	$(BIN)/python -P .ci/loops.py
 
 lint: setup
 	$(BIN)/ruff check .
