@@ -130,9 +130,8 @@ def exchange_edges(
             rows = attributes.get(key, value[:0].cpu()).to(value.device)
             store[key] = torch.cat([value[keep.to(value.device)], rows])
     if old.get("edge_index") is not None:
-        plain = edges.as_tensor() if isinstance(edges, EdgeIndex) else edges
-        left = torch.cat([plain[:, keep.to(plain.device)], more.to(plain.device)], dim=1)
-        store["edge_index"] = _like(edges, left, sizes)
+        left = torch.cat([edges[:, keep.to(edges.device)], more.to(edges.device)], dim=1)
+        store["edge_index"] = _like(old["edge_index"], left, sizes)
     adj = old.get("adj_t")
     if adj is not None:
         store["adj_t"] = _exchanged(adj, edges[:, ~keep.to(edges.device)], more, attributes, sizes)
@@ -188,7 +187,7 @@ def graph_edges(store: Any) -> Tensor | None:
     """
     edge_index = store.get("edge_index")
     if edge_index is not None:
-        return edge_index
+        return edge_index.as_tensor() if isinstance(edge_index, EdgeIndex) else edge_index
     adj = store.get("adj_t")
     return None if adj is None else matrix_entries(adj)[0].flip(0)
 
