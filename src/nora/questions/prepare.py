@@ -169,7 +169,7 @@ def keep(
     progress: bool = False,
 ) -> Path:
     """Prepare a session's engine and write it; see `prepare`."""
-    if session.problem(again=False).device.type != "cpu":
+    if session.problem().device.type != "cpu":
         raise ValueError(
             "an engine can only be saved on the CPU: move the model and the graph there first"
         )
