@@ -118,6 +118,24 @@ def test_an_adjacency_alone_is_followed(
     torch.testing.assert_close(found.scores, wanted, rtol=1e-9, atol=1e-9)
 
 
+class NoWeights(Layers):
+    """Passes None for the weights, as models do that take an adjacency or edges with weights."""
+
+    def forward(self, x: Tensor, adj_t: Tensor) -> Tensor:
+        return self.second(self.first(x, adj_t, None).relu(), adj_t, None)
+
+
+def test_an_adjacency_with_weights_may_come_with_none_beside_it() -> None:
+    torch.manual_seed(0)
+    model = NoWeights(lambda a, b: pyg.GCNConv(a, b, normalize=False)).double().eval()
+    matrix, x = dense(weighted=True), torch.randn(N, FEATURES, dtype=torch.double)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = ask(model, x, STORED["csr"](matrix), "vectorised")
+    wanted = by_hand(model, x, matrix, STORED["csr"])
+    torch.testing.assert_close(found.scores, wanted, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", ["gat2", "res"])
 def test_messages_along_a_compressed_matrix_fall_back_with_what_helps(name: str) -> None:
     layer = {"gat2": pyg.GATv2Conv, "res": pyg.ResGatedGraphConv}[name]

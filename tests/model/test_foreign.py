@@ -401,7 +401,14 @@ class ByComparing(Layer):
         return self.conv(x + same.double() @ x, edge_index)
 
 
-@pytest.mark.parametrize("kind", [LessTheFourth, ByRows, ByComparing])
+class NeedsEdges(ByRows):
+    """Cannot be run without any edge."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index) * (1 + int(edge_index.max() < 0))
+
+
+@pytest.mark.parametrize("kind", [LessTheFourth, ByRows, ByComparing, NeedsEdges])
 def test_node_ids_that_no_operation_of_torch_reads_as_such_are_refused(kind: type) -> None:
     with pytest.raises(ValueError, match=r"edges that are not in data, or .* ids .*data\.x"):
         nora.influence(kind().double().eval(), GRAPH, "brute", progress=False)
@@ -437,6 +444,16 @@ def test_what_a_model_knows_of_a_node_stays_with_it(kind: type) -> None:
         change = model(GRAPH.x, GRAPH.edge_index).softmax(-1) - model(GRAPH.x, edges).softmax(-1)
     change[1] = 0
     assert float(found.scores[1]) == pytest.approx(float(change.abs().sum()))
+
+
+def test_a_layer_that_needs_sorted_edges_is_not_taken_for_one_with_ids() -> None:
+    torch.manual_seed(0)
+    edges = GRAPH.edge_index[:, GRAPH.edge_index[1].argsort(stable=True)]
+    model = SAGEConv(FEATURES, CLASSES, aggr="lstm").double().eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = nora.influence(model, Data(GRAPH.x, edges), "brute", progress=False)
+    assert "removal" not in found.details
 
 
 class FirstTwice(Layer):

@@ -236,6 +236,13 @@ def test_a_quantised_model_is_answered_by_full_passes() -> None:
     assert bool((found.scores > 0).any())
 
 
+def test_features_on_a_complete_graph_are_no_eigenvectors() -> None:
+    """Every vector solves their equation there, up to a constant."""
+    pairs = torch.cartesian_prod(torch.arange(12), torch.arange(12)).t()
+    data = Data(x=torch.randn(12, FEATURES), edge_index=pairs[:, pairs[0] != pairs[1]])
+    assert not list(precomputed(data, {"data.x"}))
+
+
 def test_rows_that_may_be_of_nodes_or_of_edges_are_refused() -> None:
     torch.manual_seed(0)
     data = Data(x=torch.randn(40, FEATURES), edge_index=torch.randint(40, (2, 40)))

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from torch_geometric import EdgeIndex
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data, HeteroData
 
@@ -148,6 +149,14 @@ def test_a_model_that_cannot_be_followed_is_run_for_every_edge() -> None:
     with pytest.warns(RuntimeWarning, match="falls back"):
         found = nora.edge_influence(model, data, progress=False)
     assert found[3, 4] == pytest.approx(oracle(model, data, (3, 4)), abs=1e-9)
+
+
+def test_edges_may_come_as_an_edge_index_of_pyg() -> None:
+    data = double(directed())
+    plain = nora.edge_influence(network("gcn"), data, progress=False)
+    data.edge_index = EdgeIndex(data.edge_index, sparse_size=(data.num_nodes, data.num_nodes))
+    found = nora.edge_influence(network("gcn"), data, progress=False)
+    torch.testing.assert_close(found.scores, plain.scores)
 
 
 def test_brute_gives_the_same() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,13 @@ class Rewriting:
         rows: The nodes afterwards `[n']`, old ids in their new order.
         ids: The new id of every old node `[n]` as an end of edges, -1 where its edges are removed. With
             several such maps every edge is copied by each of them.
+        sorts: Whether edges that were sorted by an end are sorted again: some layers (LSTM aggregation)
+            need that.
     """
 
     rows: dict[Kind, Tensor]
     ids: Sequence[dict[Kind, Tensor]]
+    sorts: bool = False
 
 
 def node_counts(data: Data | HeteroData) -> dict[Kind, int]:
@@ -130,9 +133,8 @@ def exchange_edges(
             rows = attributes.get(key, value[:0].cpu()).to(value.device)
             store[key] = torch.cat([value[keep.to(value.device)], rows])
     if old.get("edge_index") is not None:
-        plain = edges.as_tensor() if isinstance(edges, EdgeIndex) else edges
-        left = torch.cat([plain[:, keep.to(plain.device)], more.to(plain.device)], dim=1)
-        store["edge_index"] = _like(edges, left, sizes)
+        left = torch.cat([edges[:, keep.to(edges.device)], more.to(edges.device)], dim=1)
+        store["edge_index"] = _like(old["edge_index"], left, sizes)
     adj = old.get("adj_t")
     if adj is not None:
         store["adj_t"] = _exchanged(adj, edges[:, ~keep.to(edges.device)], more, attributes, sizes)
@@ -188,7 +190,7 @@ def graph_edges(store: Any) -> Tensor | None:
     """
     edge_index = store.get("edge_index")
     if edge_index is not None:
-        return edge_index
+        return edge_index.as_tensor() if isinstance(edge_index, EdgeIndex) else edge_index
     adj = store.get("adj_t")
     return None if adj is None else matrix_entries(adj)[0].flip(0)
 
@@ -234,7 +236,10 @@ def _rewrite_edge_sets(
     for key in sorted(edge_set_keys(old), key=lambda key: (key == "edge_index", -len(key))):
         value = old[key]
         if not _is_adj(key, value):
-            edges, at = _mapped(value, ends, change, only_sources="hyperedge" in key)
+            asked = (
+                replace(change, sorts=False) if "label" in key else change
+            )  # pairs have an order
+            edges, at = _mapped(value, ends, asked, only_sources="hyperedge" in key)
             new[key] = _like(value, edges, sizes)
         elif tuple(value.shape if isinstance(value, Tensor) else value.sparse_sizes()) == (
             counts[ends[1]],
@@ -291,7 +296,12 @@ def _mapped(
         at = ((source >= 0) & (target >= 0)).nonzero().flatten()
         found.append(torch.stack([source.index_select(0, at), target.index_select(0, at)]))
         positions.append(at)
-    return torch.cat(found, dim=1), torch.cat(positions)
+    mapped, at = torch.cat(found, dim=1), torch.cat(positions)
+    for end in (1, 0) if change.sorts else ():
+        if bool((plain[end].diff() >= 0).all()):
+            order = mapped[end].argsort(stable=True)
+            return mapped[:, order], at[order]
+    return mapped, at
 
 
 def _like(old: Tensor, edges: Tensor, sizes: tuple[int, int]) -> Tensor:

@@ -32,7 +32,6 @@ class MethodFacts:
         chooses: It returns the choice of another method instead of scores.
         uses_model: It runs the model; False for structure-only yardsticks.
         uses_engine: It takes what is prepared for the exact engine.
-        runs_again: It runs the model on `G` once more and compares, so that no other check is needed.
         uses_targets: It can restrict itself to target predictions.
         exact: Its scores equal the definition.
         labels: Whether it learns from known influences.
@@ -46,7 +45,6 @@ class MethodFacts:
     chooses: bool = False
     uses_model: bool = True
     uses_engine: bool = False
-    runs_again: bool = False
     uses_targets: bool = True
     exact: bool = False
     labels: Literal["required", "optional"] | None = None

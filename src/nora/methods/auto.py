@@ -144,7 +144,7 @@ class Budget:
 @METHODS.register(
     "auto",
     "exact if it fits the budget, else the best estimate; reports which",
-    MethodFacts(chooses=True, uses_engine=True, runs_again=True),
+    MethodFacts(chooses=True, uses_engine=True),
 )
 def auto(
     problem: Problem,

@@ -39,7 +39,6 @@ from nora.graph.edit_batch import EditBatch
 from nora.memory import parse_bytes
 from nora.methods import METHODS, MethodFacts, Part
 from nora.model import Problem
-from nora.model.checks import check_deterministic
 from nora.model.measuring import Measuring
 from nora.stacklevel import warn
 
@@ -113,7 +112,6 @@ Ready = tuple[Engine | None, dict[str, Any]]
     MethodFacts(
         uses_engine=True,
         exact=True,
-        runs_again=True,
         execution_options=("memory", "verify", "workers", "backend", "seed"),
         errors_unless={"tolerance": (0.0,)},
     ),
@@ -145,9 +143,6 @@ def exact(
     how = ExactOptions(tolerance, parse_bytes(memory), workers, verify, backend, seed)
     removals = EditBatch.remove_nodes(problem.nodes.cpu())
     ready = engine_for(problem, prepared, removals, how, quickest=True)
-    if ready[0] is None and "verified" not in ready[1]:
-        with torch.no_grad():
-            check_deterministic(problem)
     parts = parts_of(problem, prepared, removals, None, how, ready=ready)
     return (yield from _of_nodes(parts, problem.nodes))
 

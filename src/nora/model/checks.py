@@ -30,15 +30,13 @@ if TYPE_CHECKING:
 PART = 200
 
 
-def check_model(problem: Problem, again: bool = True, call: ModelCall | None = None) -> Problem:
+def check_model(problem: Problem, call: ModelCall | None = None) -> Problem:
     """Run the model: it must accept the graph, fit the task, and be deterministic.
 
     Over a large graph it runs once; what else must be seen is seen on a part of the graph.
 
     Args:
         problem: The question.
-        again: Whether to run it a second time here, to see that it is deterministic; a method that runs it
-            on `G` once more anyway compares that pass itself (`check_same`).
         call: `(model, data) -> output` for the first pass, if something else is to be seen of it too.
 
     Returns:
@@ -173,14 +171,12 @@ def _moves_with_nodes(problem: Problem, reading: InputWatcher, part: Problem | N
     with another_random_state():
         moved = moved_by_numbers(seen)
     if moved > 1e-5:
-        check_deterministic(seen)
+        _check_deterministic(seen)
     return moved <= rounding(seen.output().dtype)
 
 
-def check_deterministic(problem: Problem) -> None:
-    """Raise when a second pass predicts something else: over the graph, or over a part of a large one."""
-    if problem.is_large:
-        problem = _on_part(problem) or problem
+def _check_deterministic(problem: Problem) -> None:
+    """Raise when a second pass over the same graph predicts something else."""
     with another_random_state():
         output = problem.run(problem.asked(problem.data, problem.task))
     check_same(problem, output)

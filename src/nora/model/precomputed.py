@@ -205,9 +205,14 @@ class Structure:
         source, target = self._at(some, 1)
         if len(some) < FEWEST_FITTING:
             return False
+        # In a complete graph, every column solves these equations; so does one of chance.
+        chance = torch.rand(
+            len(x), 1, generator=torch.Generator().manual_seed(0), dtype=torch.double
+        )
+        x = torch.cat([x.double(), chance], dim=1)
         factor = degree.double().clamp(min=1).rsqrt()
         loops = (degree + 1).double().rsqrt()
-        mine, sent = x[some].double(), x[source].double()
+        mine, sent = x[some], x[source]
         place = torch.searchsorted(some, target.contiguous())
 
         def summed(rows: Tensor) -> Tensor:
@@ -223,7 +228,8 @@ class Structure:
             value = (one * other).sum(dim=0) / (one * one).sum(dim=0).clamp(min=1e-30)
             off, size = (other - value * one).norm(dim=0), other.norm(dim=0)
             # A value near 0 would make everything that vanishes there an eigenvector.
-            if bool(((off <= 1e-3 * size) & (size > 1e-9)).any()):
+            solves = (off <= 1e-3 * size) & (size > 1e-9)
+            if bool(solves.any()) and not bool(solves[-1]):
                 return True
         return False
 

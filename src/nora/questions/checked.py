@@ -21,7 +21,7 @@ from nora.graph.naming import Naming
 from nora.graph.node_index import Graph, NodeIndex, Nodes
 from nora.model import Problem, Transform, build_problem
 from nora.model.calling import Forward
-from nora.model.checks import check_deterministic, check_model
+from nora.model.checks import check_model
 from nora.model.known_influences import Labels, label_tensor
 from nora.model.problem import uncompiled
 from nora.model.task import Task
@@ -77,7 +77,7 @@ class Checked:
         self.given = {"forward": forward, "transform": transform, "targets": targets}
         self.folder: Path | None = None
         self._restricted = targets is not None
-        self._checked = self._seen_again = False
+        self._checked = False
         # As it was given: what is found out about it later does not change it.
         self._given = self._problem
         # Of the caller's own: what is asked may be copies on the CPU.
@@ -140,7 +140,6 @@ class Checked:
         labels: Labels | None = None,
         *,
         uses_model: bool = True,
-        again: bool = True,
     ) -> Problem:
         """The question, checked.
 
@@ -148,8 +147,6 @@ class Checked:
             nodes: The nodes to remove, one at a time; all by default.
             labels: True influences of some nodes.
             uses_model: Whether the model is run at all; it is checked only then.
-            again: Whether the model must have been run twice already, to see that it is deterministic; a
-                method that does so itself need not ask for it.
         """
         if self._stale is not None:
             self._stale.raise_if_changed("this session", "nora.Session(model, data)")
@@ -161,32 +158,25 @@ class Checked:
             )
         known = None if labels is None else label_tensor(labels, index)
         if uses_model:
-            self._check(replace(self._problem, nodes=asked), again)
+            self._check(replace(self._problem, nodes=asked))
         return replace(self._problem, nodes=asked, labels=known)
 
-    def _check(self, problem: Problem, again: bool) -> None:
+    def _check(self, problem: Problem) -> None:
         """Run the model where it has not been run, and keep what was found out about it."""
-        if not self._checked:
-            call = traced_call(problem)
-            found = check_model(problem, again, call)
-            if call is not None and not problem.passes.caches:
-                self.prepared.first_trace = call.trace
-            self._problem = replace(found, nodes=self._problem.nodes)
-            self._checked, self._seen_again = True, again
-        elif again and not self._seen_again:
-            with self._problem.evaluating(), torch.no_grad():
-                check_deterministic(self._problem)
-            self._seen_again = True
-
-    def seen_again(self) -> None:
-        """A method has run the model on the graph once more, and found the same."""
-        self._seen_again = True
+        if self._checked:
+            return
+        call = traced_call(problem)
+        found = check_model(problem, call)
+        if call is not None and not problem.passes.caches:
+            self.prepared.first_trace = call.trace
+        self._problem = replace(found, nodes=self._problem.nodes)
+        self._checked = True
 
     def adopt(self, problem: Problem, prepared: Prepared, stale: Staleness, folder: Path) -> None:
         """Take over what was found out and prepared before, and is kept in a folder."""
         self._problem = self._given = problem
         self.prepared, self._stale, self.folder = prepared, stale, folder
-        self._checked = self._seen_again = True
+        self._checked = True
 
     @cached_property
     def edges(self) -> EdgeLookup:

@@ -175,8 +175,6 @@ def score_nodes(
             folder = checkpoint.folder
             with progress_bar(f"{method}: preparing, trying what fits", None, progress):
                 entry, bound, chosen = _choose(entry, problem, session.prepared, bound, folder)
-            if not entry.facts.runs_again:
-                session.problem(nodes)  # not yet known to be deterministic
         errors = plain and entry.facts.estimates_errors(bound)
         columns = ("change",) if measuring is None else measuring.columns
         columns = (*columns, STDERR) if errors else columns
@@ -215,9 +213,7 @@ def _checked_problem(
     """The question, with what is found out about the model where the method uses it."""
     uses_model = entry.facts.uses_model
     with progress_bar(f"{entry.name}: checking the model", None, progress and uses_model):
-        problem = session.problem(
-            nodes, labels, uses_model=uses_model, again=not entry.facts.runs_again
-        )
+        problem = session.problem(nodes, labels, uses_model=uses_model)
     if uses_model:
         _check_direct(entry, problem)
     return problem
@@ -271,11 +267,6 @@ def _parts(
         once = ", compiling its loops (once, up to a minute)" if compiles else ""
         with progress_bar(f"exact: preparing{once}", None, progress):
             ready = engine_for(problem, session.prepared, batch.removals, how, quickest=True)
-        if ready[0] is None and "verified" not in ready[1]:
-            session.problem()  # full passes do not show that it is deterministic
-        session.seen_again()
-    elif entry.facts.runs_again:
-        session.seen_again()
     if remote is None and entry.name not in ("exact", "brute"):
         parts = method_parts(entry, problem, options, session.prepared)
     else:

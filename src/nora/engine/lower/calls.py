@@ -122,6 +122,8 @@ class Calls:
         args = [given.of(a) for a in call.args]
         kwargs = {key: given.of(a) for key, a in call.kwargs.items()}
         kwargs |= given.checked(call.module)
+        while args[-1] is None:  # no weights beside an adjacency, whose own are in `kwargs`
+            args.pop()
         if kwargs.keys() - inspect.signature(lowering.function).parameters.keys():
             raise _NotApplicableError  # weights of an adjacency, in a layer that has none
         made: Value | None = lowering.function(builder, call.module, *args, **kwargs)
