@@ -65,10 +65,10 @@ def test_large_files_are_looked_at_in_parts_or_in_full(engine, monkeypatch) -> N
     whole[210] ^= 1
     file.write_bytes(whole)
     nora.Session.open(folder, model)
-    refused(folder, model, "not as it was written", check="all")
+    refused(folder, model, "was changed", check="all")
     whole[-1] ^= 1
     file.write_bytes(whole)
-    refused(folder, model, "not as it was written")
+    refused(folder, model, "was changed")
 
 
 def test_a_manifest_that_was_changed_is_refused(engine) -> None:
@@ -78,7 +78,7 @@ def test_a_manifest_that_was_changed_is_refused(engine) -> None:
     manifest = json.loads(text)
     manifest["num_nodes"] += 1
     path.write_text(json.dumps(manifest))
-    refused(folder, model, "not as it was written")
+    refused(folder, model, "was changed")
     path.write_text(text[:-100])
     refused(folder, model, "damaged")
     path.write_text("[]")
