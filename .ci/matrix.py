@@ -135,13 +135,13 @@ def write_page(rows: dict[str, dict[str, str]]) -> None:
     ]
     text = f"""# Tested versions
 
-The wheel, without the sources, in fresh environments: for every Python the lowest dependencies that
-`pyproject.toml` allows (or the next that has a wheel for that Python) and the newest. In each, `nora run`
-makes a report from files; then, where the last row does not say otherwise, tests run: reading files,
-removals, graphs with node types, models, calling, fingerprints, the engine's rules, working without
-`numba`, PyG's `Explainer`, the questions and exports.
-Only {platform.system()} on {platform.machine()} was tried. `make matrix` writes this page;
-`constraints.txt` has the one set of versions that all tests run with.
+The wheel was installed without the sources into fresh environments: for every Python, once with the
+lowest dependencies that `pyproject.toml` allows (or the next that have a wheel for that Python), and once
+with the newest. In each environment, `nora run` made a report from files. Then, unless the last row says
+otherwise, these tests ran: reading files, removals, graphs with node types, models, calling, fingerprints,
+the engine's rules, working without `numba`, PyG's `Explainer`, the questions and exports.
+Only {platform.system()} on {platform.machine()} was tested. `make matrix` writes this page;
+`constraints.txt` lists the versions that all tests run with.
 
 {chr(10).join(lines)}
 """

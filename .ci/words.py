@@ -32,6 +32,7 @@ PLACES = (
     "docs/pictures/*.py",
     "docs/hooks/*.py",
     "examples/*.py",
+    "tests/**/*.py",
     "benchmarks/*.md",
     "results/**/*.md",
     "*.md",

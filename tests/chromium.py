@@ -55,12 +55,12 @@ class Watched:
         self.page = page
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        page.on("console", self._heard)
+        page.on("console", self._logged)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("dialog", self._asked)
 
-    def _heard(self, message: Any) -> None:
+    def _logged(self, message: Any) -> None:
         # A note of the driver about software drawing, which is this machine's.
         if "GPU stall due to ReadPixels" in message.text:
             return

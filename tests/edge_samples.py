@@ -425,7 +425,7 @@ add(
 )
 add("a table by degree", _looked_up, by_count(lambda n: [1.0, 2.0, -1.0, 0.5][min(n, 3)]))
 
-# ---------------------------------------------------------------- random numbers nobody reads
+# ---------------------------------------------------------------- random numbers that are not read
 
 
 def _unread(x: Tensor, edges: Tensor) -> Tensor:

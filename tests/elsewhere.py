@@ -75,6 +75,6 @@ def _run(
             exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
         else:
             runpy.run_path(str(code), run_name="__main__")
-    except Exception:  # told as the interpreter does, not as multiprocessing does
+    except Exception:  # printed as the interpreter does, not as multiprocessing does
         sys.excepthook(*sys.exc_info())
         raise SystemExit(1) from None

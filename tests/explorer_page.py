@@ -32,8 +32,8 @@ def total(page) -> float:
     return float(page.locator("#panel .facts dd").first.get_attribute("data-value"))
 
 
-def turned(page) -> list[str]:
-    return page.locator("#panel .changes .turned > .node").all_text_contents()
+def flipped(page) -> list[str]:
+    return page.locator("#panel .changes .flipped > .node").all_text_contents()
 
 
 def spot(page, node: int) -> list[float]:

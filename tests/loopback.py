@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Client:
-    """Speaks HTTP to an explorer, with its cookie and as its own page does, unless told otherwise."""
+    """Speaks HTTP to an explorer, with its cookie and as its own page does by default."""
 
     def __init__(self, explorer: Any, timeout: float = 60) -> None:
         self.timeout, self.port = timeout, explorer.port

@@ -12,7 +12,7 @@ from nora.model.preserve import seeded
 from nora.models import MODELS
 
 CLASSES = 3
-# Models of plain graphs; the others are told relations, and have tests of their own.
+# Models of plain graphs; the others take relations, and have their own tests.
 PLAIN = [entry.name for entry in MODELS if not entry.facts.needs]
 
 

@@ -187,7 +187,7 @@ def _by_program(model: Applied, data: Data) -> list[Rows]:
         raise NotApplicableError(str(error)) from error
     try:
         engine = Engine.prepare(problem, vectorised)
-    except ValueError as error:  # it is told to users before any engine is made
+    except ValueError as error:  # users get it before any engine is prepared
         raise UnsupportedError(str(error)) from error
     ptr = torch.tensor([0, *map(len, groups)]).cumsum(0)
     node = torch.tensor(list(chain.from_iterable(groups)), dtype=torch.long)

@@ -72,7 +72,7 @@ def test_it_is_what_the_command_does(analysis: nora.Analysis, files: dict, tmp_p
     assert list(ours) == list(theirs)
     assert list(ours["seconds"]) == list(theirs["seconds"])
     assert without_times(ours) == without_times(theirs)
-    # Each is told of the options in its own words.
+    # Each message names options in the words of its interface.
     assert ours["notes"][-1].endswith("name their column in ignore=")
     assert theirs["notes"][-1].endswith("name their column in --ignore")
     one, other = (pd.read_parquet(folder / "scores.parquet") for folder in (saved, out))
@@ -138,7 +138,7 @@ def test_messages_go_to_a_callable_or_the_log_and_never_to_the_screen(
     files: dict, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
 ) -> None:
     reply: list[str] = []
-    nora.analyse(**files, method="brute", epochs=5, top=1, progress=False, tell=reply.append)
+    nora.analyse(**files, method="brute", epochs=5, top=1, progress=False, on_message=reply.append)
     assert reply[0].startswith("Read edges.csv: 48 nodes, ")
     assert any("The model (gcn) classifies" in text for text in reply)
     with caplog.at_level(logging.INFO, logger="nora.analysis"):
@@ -174,9 +174,7 @@ def test_every_stage_shows_its_progress(
         ({"ignore": "nosuch"}, r"no column is called 'nosuch'"),
     ],
 )
-def test_what_is_wrong_is_told_in_the_words_of_python(
-    wrong: dict, message: str, frames: dict
-) -> None:
+def test_errors_use_the_words_of_python(wrong: dict, message: str, frames: dict) -> None:
     with pytest.raises(ValueError, match=message) as error:
         nora.analyse(**{**frames, **wrong})
     assert "--" not in str(error.value)
@@ -256,7 +254,7 @@ def test_balanced_training_reaches_every_model(frames: dict) -> None:
     [
         ({"labels": None, "balanced": True}, "task='link' predicts edges.*classes"),
         ({"task": "link", "targets": [1]}, "targets= names nodes whose predictions count"),
-        ({"targets": "nobody"}, "no node is named 'nobody'"),
+        ({"targets": "missing"}, "no node is named 'missing'"),
         ({"targets": [1]}, "method 'degree' does not look.*targets="),
     ],
 )

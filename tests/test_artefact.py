@@ -59,7 +59,7 @@ def test_a_quick_check_reads_parts_of_large_files(
 def test_an_edited_manifest_is_noticed(folder: Path) -> None:
     document = json.loads((folder / MANIFEST).read_text())
     (folder / MANIFEST).write_text(json.dumps({**document, "seed": 4}))
-    with pytest.raises(DamagedError, match="not as it was written"):
+    with pytest.raises(DamagedError, match="changed after it was written"):
         artefact.open_artefact(folder, "thing", 1)
 
 

@@ -147,7 +147,7 @@ def test_a_model_written_by_a_user_works_unchanged(method: str, task: str) -> No
 
 @every_method
 def test_the_part_of_the_graph_that_is_not_asked_about_changes_nothing(method: str) -> None:
-    """Extra tensors on the graph (labels, masks, names) are no business of a method."""
+    """Extra tensors on the graph (labels, masks, names) do not concern a method."""
     data, task = posed("two_camps", "node")
     plain = score(method, data, task).scores
     data.y = torch.zeros(8, dtype=torch.long)

@@ -42,6 +42,14 @@ same(run.model)
 torch.manual_seed(0)
 same(GCN(32, 8, 2, 4).eval(), NodeEmbedding())
 
+session = nora.Session(GCN(32, 8, 2, 4).eval(), data)
+found = session.influence("exact", measure="confidence", progress=False).scores
+effect = session.what_if(3)
+kept = torch.arange(32) != 3
+truth = (effect.after.amax(dim=1) - effect.before.amax(dim=1))[kept].double().sum()
+torch.testing.assert_close(found[3], truth.to(found.dtype), rtol=1e-4, atol=1e-7)
+assert float(found.abs().max()) > 1e-5
+
 from nora.engine.lower.conv import mean_subtraction as file  # the module
 steps = []
 made = file.MeanOff.changed

@@ -91,7 +91,7 @@ def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_json_is_read_or_the_reason_told(tmp_path: Path) -> None:
+def test_json_is_read_or_the_reason_given(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     for text, says in (("{", "it is not JSON"), ("[" * 100_000, "nested too deeply")):
         path.write_text(text)
@@ -216,7 +216,7 @@ def test_what_a_killed_process_has_left_is_removed(tmp_path: Path) -> None:
     assert left == sorted([".run.of-yours", "run", "table.csv", *kept])
 
 
-def test_the_umask_is_told_without_being_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_umask_is_read_without_being_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.umask(0o027)
     try:
         monkeypatch.setattr(os, "umask", lambda _: pytest.fail("changed"))

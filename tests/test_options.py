@@ -55,6 +55,17 @@ def test_keywords_change_the_options_that_are_passed() -> None:
         ride("home")[1].speed = 4  # type: ignore[misc]
 
 
+def test_a_deprecated_keyword_works_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ride, "formerly", {"pace": "speed"})
+
+    @takes_options
+    def go(how: Ride = Ride()) -> int:  # noqa: B008
+        return how.speed
+
+    with pytest.warns(DeprecationWarning, match="pace= is deprecated: use speed="):
+        assert go(pace=5) == 5
+
+
 def test_the_docstring_lists_what_can_be_set() -> None:
     assert "speed: How fast." in (Ride.__doc__ or "")
 

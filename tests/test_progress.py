@@ -32,7 +32,7 @@ def stderr_of(code: str = CODE, **terminal: str) -> str:
     return done.stderr
 
 
-def test_nobody_sees_a_bar_where_nobody_looks():
+def test_no_bar_is_shown_without_a_terminal():
     assert stderr_of() == ""
 
 

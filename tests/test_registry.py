@@ -202,7 +202,7 @@ def test_a_cell_of_a_notebook_may_be_run_again(family: Registry[Any, NoFacts]) -
         family.register("cousin", "mine")(mine)
     assert family["cousin"].value() == "mine"
     with pytest.raises(ValueError, match="already"):
-        family.register("cousin", "somebody else's")(another)
+        family.register("cousin", "another user's")(another)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Templates: what is put in is text, a misspelt name is an error, and nobody waits for them."""
+"""Templates: what is put in is text, a misspelt name is an error, and they are loaded at once."""
 
 from __future__ import annotations
 

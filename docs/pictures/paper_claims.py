@@ -92,7 +92,7 @@ def claims() -> Iterator[str]:
     yield row(
         "NORA outperforms the baselines in most cases",
         *best,
-        "true in the published protocol; in the clean one in about half of the cells, because `mask` steps along the gradient there and is ahead as often",
+        "true in the published protocol; in the clean protocol in about half of the cells, because `mask` steps along the gradient there and is best in about as many",
     )
     yield row(
         "both components are needed",
@@ -113,7 +113,7 @@ def claims() -> Iterator[str]:
         "–",
         f"{exact_hours()} core hours",
         "–",
-        "not with `exact`: ogbn-arxiv's graph, all nodes, GCN / SAGE / GAT, from 150 random removals ([benchmarks](../benchmarks/README.md))",
+        "`exact` needs far less: all nodes of ogbn-arxiv's graph with GCN / SAGE / GAT, extrapolated from 150 random removals ([benchmarks](../benchmarks/README.md))",
     )
     yield row(
         "NORA takes less than a minute",
@@ -129,7 +129,7 @@ def claims() -> Iterator[str]:
         "–",
         "–",
         f"{growth('brute (extrapolated)'):.1f} and {growth('nora'):.1f}",
-        "consistent: one power apart, both lower than stated on such small graphs (Cora, CiteSeer, PubMed); `exact` grows with the power "
+        "consistent: the powers differ by one; both are lower than stated, because the graphs are small (Cora, CiteSeer, PubMed); the power of `exact` is "
         + f"{growth('exact'):.1f}",
     )
     yield ""

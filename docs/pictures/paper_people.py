@@ -10,7 +10,7 @@ TEXT = """# Politicians
 Whose removal from a network of 583 politicians would change the predictions for the others most? TIMME predicts parties from follows, replies,
 retweets, likes and mentions on Twitter in 2019 (PureP). Without **{first}**, the predicted probabilities of the other 582 change by {most:.2f} in
 total, more than without any other politician ({command}, [table](../results/politicians.md)). Influence is the mean over five models, with minimum
-and maximum. Few others would be predicted to be in the other party, and each of them in one model of five.
+and maximum. Without the first ten, few predictions flip to the other party; each flips in one of the five models.
 
 """
 
@@ -29,7 +29,7 @@ def politicians() -> str:
         "minimum, maximum",
         "rank by degree",
         "by PageRank",
-        "changes party without them",
+        "flips without them",
     )
     for one in people:
         lines.append(

@@ -58,10 +58,10 @@ def path_of(place: Any, what: str = "path") -> Path:
 
     >>> path_of(3)
     Traceback (most recent call last):
-    TypeError: path must be a text or a pathlib.Path, got 3
+    TypeError: path must be a string or a pathlib.Path, got 3
     """
     if not isinstance(place, str | os.PathLike):
-        raise TypeError(f"{what} must be a text or a pathlib.Path, got {shown(place)}")
+        raise TypeError(f"{what} must be a string or a pathlib.Path, got {shown(place)}")
     return Path(place)
 
 
@@ -113,7 +113,7 @@ def type_in_words(hint: Any) -> str:
         return " or ".join(type_in_words(part) for part in get_args(hint))
     if get_origin(hint) is Literal:
         return " or ".join(repr(value) for value in get_args(hint))
-    words = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+    words = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
     return words.get(hint, "None")
 
 

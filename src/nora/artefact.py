@@ -40,7 +40,7 @@ READ_IN_FULL, BLOCKS, BLOCK, END = 32 * 2**20, 256, 4096, 2**20
 
 
 class DamagedError(ValueError):
-    """An artefact that is not as it was written; the message names the file."""
+    """An artefact that was changed after it was written; the message names the file."""
 
 
 # Digests
@@ -75,7 +75,7 @@ def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
     {'seed': 0}
     >>> unsealed({**sealed({"seed": 0}), "seed": 1})
     Traceback (most recent call last):
-    nora.artefact.DamagedError: the document is not as it was written
+    nora.artefact.DamagedError: the document was changed after it was written
     """
     plain = json.loads(json.dumps(dict(document)))
     return {**plain, SEAL: content_sha256(plain)}
@@ -85,7 +85,7 @@ def unsealed(document: Mapping[str, Any], name: str = "the document") -> dict[st
     """The content of a sealed document; `DamagedError` when it has changed."""
     rest = {key: value for key, value in document.items() if key != SEAL}
     if document.get(SEAL) != content_sha256(rest):
-        raise DamagedError(f"{name} is not as it was written")
+        raise DamagedError(f"{name} was changed after it was written")
     return rest
 
 
@@ -148,7 +148,9 @@ class Artefact:
                     path.stat().st_size == about["bytes"] and quick_digest(path) == about["quick"]
                 )
             if not same:
-                raise DamagedError(f"{path} is not as it was written (edited or damaged); {remedy}")
+                raise DamagedError(
+                    f"{path} was changed after it was written (edited or damaged); {remedy}"
+                )
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def check_regular(path: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds; a `ValueError` states why it holds none.
+    """The content of a JSON file; a `ValueError` with the reason if it is not JSON.
 
     >>> read_json(Path("/dev/null"))
     Traceback (most recent call last):

@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import Field, field, fields, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from nora.arguments import check_number, check_seed, check_whole
 from nora.registry import nearest
+from nora.stacklevel import warn
 
 R = TypeVar("R")
 # The flags of the command that runs, by option; none in Python.
@@ -82,7 +83,10 @@ def setting(
 
 
 class Options:
-    """The base of all options: what is given is checked, and one text where several fit is a tuple of one."""
+    """The base of all options: values are checked, and one text where several fit is a tuple of one."""
+
+    # Deprecated names of fields, which work with a warning.
+    formerly: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
         about = [f"        {key}: {one.metadata['text']}" for key, one in _settings(cls)]
@@ -148,9 +152,13 @@ def takes_options(function: Callable[..., R]) -> Callable[..., R]:
     groups = options_of(function)
     home = {one.name: key for key, default in groups.items() for one in fields(default)}  # type: ignore[arg-type]
     plain = inspect.signature(function).parameters
+    renamed = {old: new for default in groups.values() for old, new in default.formerly.items()}
 
     @functools.wraps(function)
     def called(*args: Any, **given: Any) -> R:
+        for old in given.keys() & renamed.keys():
+            warn(f"{old}= is deprecated: use {renamed[old]}=", DeprecationWarning)
+            given[renamed[old]] = given.pop(old)
         for name in given:
             if name not in plain and name not in home:
                 close = nearest(name, [*plain, *home])

@@ -1,4 +1,4 @@
-"""Where output may go: nothing is overwritten without --force, and inputs never.
+"""Checks of output paths: nothing is overwritten without --force, and inputs never.
 
 Every command that writes asks here before any work, and passes `replace=force` on to what writes in the
 end, so that a file that was created meanwhile is kept too:
@@ -45,7 +45,7 @@ RUN_FILES = (
 
 @dataclass(frozen=True)
 class CommandInputs:
-    """What a command reads, which it must therefore never overwrite.
+    """The files that a command reads, and therefore never overwrites.
 
     Attributes:
         files: Files, and folders with all that is in them.
@@ -101,7 +101,7 @@ def read_from(*sources: Path | None, made_from: Iterable[Mapping[str, Any]] = ()
 
 
 def remedy() -> str:
-    """What to do where something is there already."""
+    """The remedy if the output exists already."""
     return f"choose another {option('out')}, or add {option('force', True)} to replace it"
 
 
@@ -144,12 +144,12 @@ def check_table(
 
 
 def meta_beside(table: Path) -> Path:
-    """Where a CSV file's provenance stands."""
+    """The path of a CSV file's provenance."""
     return table.with_name(table.name + ".meta.json")
 
 
 def predictions_beside(table: Path) -> Path:
-    """Where the tensors of a result stand that are not in its table."""
+    """The path of the tensors of a result that are not in its table."""
     return table.with_name(table.name + ".predictions.safetensors")
 
 

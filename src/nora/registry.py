@@ -170,7 +170,7 @@ class Registry(Generic[T, F]):
         return [known[name] for name in sorted(known)]
 
     def members(self) -> list[dict[str, Any]]:
-        """What the table holds: the listing of all members that come with NORA, imported."""
+        """The listing of all members that come with NORA, imported."""
         return [_row(entry) for entry in self if self._is_ours(entry.value)]
 
     def names(self) -> list[str]:

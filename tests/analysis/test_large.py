@@ -21,7 +21,7 @@ from nora.datasets import Dataset
 
 def typed(types: int, width: int = 10, labelled: int = 40_000) -> Dataset:
     y = torch.zeros(labelled, dtype=torch.long)
-    # As wide as is said, without the memory.
+    # As wide as stated, without the memory.
     x = torch.zeros(1, 1).expand(labelled, width)
     data = Data(x=x, y=y, edge_index=torch.zeros(2, 0, dtype=torch.long))
     return Dataset("g", data, 2, edge_type_names=tuple(map(str, range(types))) or None)
@@ -80,7 +80,7 @@ def test_a_run_tells_which_model_and_why_and_keeps_what_each_phase_took(tmp_path
         top=1,
         method="degree",
         progress=False,
-        tell=reply.append,
+        on_message=reply.append,
     )
     assert analysis.run.architecture["name"] == "gcn"
     assert any("model gcn: weight matrices for 100 edge types" in text for text in reply)
@@ -107,7 +107,7 @@ def test_a_limit_leaves_removals_in_work_what_is_left_of_it() -> None:
     assert analysis.scores.options["memory"] < 3e9
 
 
-def test_a_forecast_grows_with_the_graph_and_is_told_when_it_is_long() -> None:
+def test_a_time_estimate_grows_with_the_graph_and_is_reported_when_it_is_long() -> None:
     def expected(nodes: int) -> object:
         data = Data(x=torch.eye(nodes, 50), edge_index=torch.zeros(2, 20 * nodes, dtype=torch.long))
         return forecast(data, "gcn", 200, 5)
@@ -170,7 +170,7 @@ def test_a_saved_run_keeps_sparse_features_sparse_and_gives_them_back(tmp_path: 
     from safetensors import safe_open
 
     with safe_open(folder / "dataset.safetensors", "pt") as file:
-        assert "x" not in file.keys()  # noqa: SIM118  (it is no dictionary)
+        assert "x" not in file.keys()  # noqa: SIM118  (it is not a dictionary)
     back = nora.load_run(folder)
     assert torch.equal(back.data.x, analysis.run.data.x)
 

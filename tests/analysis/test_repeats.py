@@ -1,4 +1,4 @@
-"""`repeats=` and `models=`: the same as asking each model by itself, told in files and on the page."""
+"""`repeats=` and `models=`: the same as asking each model by itself, in files and on the page."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class TestStartup:
             ("import torch", None, None),  # it has read it already
         ],
     )
-    def test_threads_sleep_while_they_wait_unless_somebody_wants_otherwise(
+    def test_threads_sleep_while_they_wait_unless_the_user_wants_otherwise(
         self, first: str, given: str | None, then: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)

@@ -27,7 +27,7 @@ def karate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fail_inside(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let something below the command raise; it is no check of ours."""
+    """Let something below the command raise; not one of our checks."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise error
@@ -35,7 +35,7 @@ def fail_inside(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nora.Session, "influence", fail)
 
 
-def told_as_a_bug(*args: Any) -> BaseException:
+def shown_as_a_bug(*args: Any) -> BaseException:
     """The exception that Python will show, with the request to report it."""
     result = run(*args)
     assert result.exit_code == 1
@@ -82,7 +82,7 @@ def test_a_mistake_in_a_command_keeps_its_traceback(
     karate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nora.Session, "influence", lambda *_, **__: len(None))  # type: ignore[arg-type]
-    error = told_as_a_bug("rank", karate, "--method", "brute")
+    error = shown_as_a_bug("rank", karate, "--method", "brute")
     assert isinstance(error, TypeError)
 
 
@@ -90,7 +90,7 @@ def test_a_mistake_on_a_line_of_ours_keeps_its_traceback(
     karate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nora.cli.parameters._option", lambda _: None)
-    error = told_as_a_bug("rank", karate, "--method", "brute", "--option", "a=1")
+    error = shown_as_a_bug("rank", karate, "--method", "brute", "--option", "a=1")
     assert isinstance(error, TypeError)
 
 
@@ -103,7 +103,7 @@ def test_what_others_raise_on_the_way_is_a_bug(
     error: Exception, karate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_inside(error, monkeypatch)
-    assert told_as_a_bug("rank", karate, "--method", "brute") is error
+    assert shown_as_a_bug("rank", karate, "--method", "brute") is error
 
 
 def test_python_shows_the_traceback_and_then_the_request(karate: Path) -> None:

@@ -73,7 +73,7 @@ def is_refused(place: Path, args: list[Any], says: str) -> None:
 # What is typed.
 
 TYPED: list[tuple[str, str]] = [
-    ("rank nowhere", "nowhere is not a trained run (no manifest.json)"),
+    ("rank nowhere", "nowhere is not a trained run"),
     ("rank file", "file is a file; a trained run is a folder"),
     ("rank mine", "mine is not a trained run"),
     ("rank run --method magic", "unknown method 'magic'"),
@@ -85,9 +85,9 @@ TYPED: list[tuple[str, str]] = [
     ("rank run --tpo 3", "--top"),
     ("rank run --out scores.xlsx", "use a .csv or .parquet name"),
     ("rank run --out scores", "use a .csv or .parquet name"),
-    ("rank run --out folder.csv", "folder.csv is a folder; name a .csv or .parquet file"),
-    ("rank run --out file/scores.csv", "is a file, so nothing can be written inside it"),
-    ("rank run --out known.csv", "known.csv exists already; choose another --out, or add --force"),
+    ("rank run --out folder.csv", "folder.csv is a folder"),
+    ("rank run --out file/scores.csv", "is a file"),
+    ("rank run --out known.csv", "or add --force"),
     ("rank run --out run/tuned/nora-labels.parquet --force", "is an input of this run"),
     ("rank run --labels known.csv --out known.csv --force", "is an input of this run"),
     ("rank run --option tolerance", "not of the form key=value"),
@@ -106,7 +106,7 @@ TYPED: list[tuple[str, str]] = [
     ("rank run --budget -1", "budget must be positive"),
     ("rank run --budget nan", "budget must be positive"),
     ("rank run --method exact --budget 3", "--budget is for --method auto or --certify"),
-    ("rank run --certify --method exact", "--certify chooses nodes and method by itself"),
+    ("rank run --certify --method exact", "leave out --nodes"),
     ("rank run --certify --budget 0", "budget must be positive"),
     ("rank run --nodes 99", "node 99 is out of range"),
     ("rank run --nodes membre_1", "no node is named 'membre_1'"),
@@ -121,7 +121,7 @@ TYPED: list[tuple[str, str]] = [
     ("rank run --shard 1", "not of the form i/n"),
     ("rank run --shard 1/2", "--shard needs --checkpoint or --out"),
     ("rank run --shard 40/99 --checkpoint new --method brute", "is empty: there are 34 nodes"),
-    ("rank run --checkpoint file", "is a file, so nothing can be written inside it"),
+    ("rank run --checkpoint file", "is a file"),
     ("rank run --method brute --checkpoint mine", "is not empty and not a checkpoint"),
     ("rank run --method brute --checkpoint other", "belongs to another run"),
     ("rank links --method brute --checkpoint part", "belongs to another run"),
@@ -156,7 +156,7 @@ TYPED: list[tuple[str, str]] = [
     ("what-if run", "give --remove 17"),
     ("what-if run --remove 34", "node 34 is out of range"),
     ("what-if run --remove -1", "out of range"),
-    ("what-if run --remove @nobody", "no node is named"),
+    ("what-if run --remove @missing", "no node is named"),
     ("what-if own --remove", "requires an argument"),
     ("what-if run --remove-edge 3", "not of the form A-B"),
     ("what-if run --remove-edge member", "not of the form A-B"),
@@ -167,7 +167,7 @@ TYPED: list[tuple[str, str]] = [
     ("what-if run --set nowhere.csv", "no such file: nowhere.csv"),
     ("what-if nowhere --remove 1", "nowhere is not a trained run"),
     ("what-if run --remove x --out effect.csv", "effect.csv exists already"),
-    ("who run --node nobody", "no node is named 'nobody'"),
+    ("who run --node missing", "no node is named 'missing'"),
     ("who run --node 99", "out of range"),
     ("who run --node 1,2", "one at a time"),
     ("who run", "Missing option '--node'"),
@@ -176,7 +176,7 @@ TYPED: list[tuple[str, str]] = [
     ("group run --size 34", "which is every node"),
     ("group run --size 35", "must be 1 … 34"),
     ("group run --recheck -1", "--recheck"),
-    ("group run --candidates nobody", "no node is named 'nobody'"),
+    ("group run --candidates missing", "no node is named 'missing'"),
     ("group run --out known.csv", "known.csv exists already"),
     ("group run --out group.txt", "use a .csv or .parquet name"),
     ("tune run", "nora is tuned. Add --force to tune it again"),
@@ -222,8 +222,8 @@ TYPED: list[tuple[str, str]] = [
     ("run --edges edges.csv --method magic", "unknown method 'magic'"),
     ("run --edges edges.csv --also degre", "Did you mean 'degree'?"),
     ("run --edges edges.csv --task edge", "must be 'node' or 'link'"),
-    ("run --edges edges.csv --task node", "to predict labels there must be some: give --labels"),
-    ("run --edges edges.csv --encoding magic", "unknown encoding 'magic'"),
+    ("run --edges edges.csv --task node", "give --labels"),
+    ("run --edges edges.csv --encoding magic", "magic"),
     ("run --edges edges.csv --top 0", "--top"),
     ("run --edges edges.csv --out mine --force", "was not made by 'nora run'"),
     ("run --edges edges.csv --out file", "file is a file; name a folder"),
@@ -260,7 +260,7 @@ TYPED: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("typed", "says"), TYPED, ids=[typed for typed, _ in TYPED])
-def test_what_is_typed_wrongly_is_told(typed: str, says: str, place: Path) -> None:
+def test_wrong_input_is_explained(typed: str, says: str, place: Path) -> None:
     is_refused(place, shlex.split(typed), says)
 
 
@@ -308,7 +308,7 @@ def test_a_damaged_run_is_refused_by_the_file(
     folder: str, name: str, how: str, place: Path
 ) -> None:
     do(place / folder / name, how)
-    says = "is missing" if how == "gone" else "is not as it was written"
+    says = "is missing" if how == "gone" else "was changed"
     is_refused(place, ["what-if", folder, "--remove", "member 1"], f"{folder}/{name} {says}")
 
 
@@ -339,7 +339,7 @@ def test_edited_settings_are_refused(what: str, place: Path) -> None:
     else:
         about[key] = value
     (place / "run/manifest.json").write_text(json.dumps(about))
-    is_refused(place, ["rank", "run", "--method", "degree"], "is not as it was written")
+    is_refused(place, ["rank", "run", "--method", "degree"], "was changed")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def test_a_name_with_a_comma_is_one_name() -> None:
     assert parse_nodes(["Doe, Jane"], ["Roe", "Doe, Jane"], 2) == [1]
 
 
-def test_a_slip_in_a_name_with_a_comma_is_told_of_the_whole_name() -> None:
+def test_a_slip_in_a_name_with_a_comma_is_reported_for_the_whole_name() -> None:
     with pytest.raises(ValueError, match=r"'Brauer, Anna'\..*mean 'Bräuer, Anna'"):
         parse_nodes(["Brauer, Anna"], ["Roe, Jo", "Bräuer, Anna"], 2)
 

@@ -1,4 +1,4 @@
-"""Nothing is overwritten unasked, and what a command reads never."""
+"""Nothing is overwritten without being asked, and what a command reads never."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def test_an_engine_is_kept_with_the_run_and_opened_by_rank(run: Path, monkeypatc
     caught = ok("prepare", run)
     assert "34 nodes" in caught
     assert (run / "engine" / "manifest.json").is_file()
-    monkeypatch.setattr("nora.engine.engine.Engine.prepare", None)  # nobody may prepare another
+    monkeypatch.setattr("nora.engine.engine.Engine.prepare", None)  # no other may be prepared
     after = document("rank", run, "--method", "exact", "--top", "3")
     assert [row["node"] for row in after["top"]] == [row["node"] for row in before["top"]]
     assert document("rank", run, "--certify", "--top", "2")["certified"] == 2
@@ -34,7 +34,7 @@ def test_it_says_where_it_is_and_how_large(run: Path, tmp_path: Path) -> None:
     assert reply["bytes"] > 1000
 
 
-def test_nothing_is_replaced_unasked(run: Path) -> None:
+def test_nothing_is_replaced_without_force(run: Path) -> None:
     ok("prepare", run)
     assert "add --force to replace it" in refused("prepare", run)
     ok("prepare", run, "--force")
@@ -64,7 +64,7 @@ def test_an_engine_of_the_same_model_on_another_graph_is_refused(run: Path, tmp_
     assert "was prepared for another graph" in refused("rank", run, "--engine", folder)
 
 
-def test_a_run_that_is_trained_anew_has_no_engine_of_the_old_one(tmp_path: Path) -> None:
+def test_a_run_that_is_trained_again_has_no_engine_of_the_old_one(tmp_path: Path) -> None:
     asked = ["--dataset", "karate", "--model", "gcn", "--epochs", "2", "--out", tmp_path / "run"]
     ok("train", *asked)
     ok("prepare", tmp_path / "run")
@@ -81,4 +81,4 @@ def test_the_run_has_the_checksum_of_its_engine(run: Path, tmp_path: Path) -> No
     shutil.rmtree(run / "engine")
     assert document("rank", run, "--method", "degree")["scored"] == 34
     shutil.copytree(tmp_path / "other" / "engine", run / "engine")
-    assert "manifest.json is not as it was" in refused("rank", run, "--method", "exact")
+    assert "manifest.json was changed" in refused("rank", run, "--method", "exact")

@@ -28,7 +28,7 @@ class TestParseEdges:
             ("5-ann-jean", (5, 3)),
         ],
     )
-    def test_hyphens_in_names_are_told_apart(self, text: str, edge: tuple[int, int]) -> None:
+    def test_hyphens_in_names_are_distinguished(self, text: str, edge: tuple[int, int]) -> None:
         assert parse_edges([text], self.NAMES, 6) == [edge]
 
     def test_what_can_be_read_in_two_ways_is_refused(self) -> None:
@@ -127,7 +127,7 @@ class TestWhatIfMore:
             ("node,feature,value\n3,1,much\n", "line 2: features are numbers, got 'much'"),
             ("node,feature,value\n3,1,\n", "line 2: features are numbers, got ''"),
             ("node,feature,value\n3,1,2\n4,1\n", "line 3: 2 columns, which is too few"),
-            ("node,feature,value\nnobody,1,1\n", "no node is named 'nobody'"),
+            ("node,feature,value\nmissing,1,1\n", "no node is named 'missing'"),
         ],
     )
     def test_what_is_no_table_of_features_is_refused(

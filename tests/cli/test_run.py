@@ -352,7 +352,7 @@ class TestKinds:
         notes = json.loads((tmp_path / "o" / "run.json").read_text())["notes"]
         assert any("(from 1 to 4)" in one for one in notes)
 
-    def test_labels_that_are_not_used_are_told_about_and_columns_left_out(
+    def test_labels_that_are_not_used_are_reported_and_columns_left_out(
         self, folder: Path, tmp_path: Path
     ) -> None:
         found = document(

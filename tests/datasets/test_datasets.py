@@ -11,7 +11,7 @@ from nora.model.fingerprint import graph_fingerprint
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in DATASETS])
-def test_who_changes_a_graph_changes_nobody_elses(name: str) -> None:
+def test_changing_a_loaded_graph_changes_no_other(name: str) -> None:
     try:
         mine = nora.load_dataset(name).data
     except (DatasetUnavailableError, ValueError) as error:

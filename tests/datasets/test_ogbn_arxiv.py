@@ -58,7 +58,7 @@ def make(folder: Path) -> Path:
 
 @pytest.fixture
 def nothing_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No network, an empty cache, an empty given folder, and nobody to answer questions."""
+    """No network, an empty cache, an empty given folder, and no one to answer questions."""
 
     def refuse(*_: object, **__: object) -> None:
         raise URLError("no route to host")

@@ -17,7 +17,7 @@ DICT = [
     ("Ann Able", 900, "ann", "D"),
     ('"Bo, Earl ""B"""', 77, "bo", "R"),
     ("Cy Clear", 13, "cy", "I"),
-    ("Not Here", 4, "nobody", "R"),
+    ("Not Here", 4, "missing", "R"),
 ]
 MORE = [("twitter_id", "party"), (12, "R"), (900, "R"), (1082023991349575680, "I"), (4444, "D")]
 # 500 is listed, but takes part in nothing.

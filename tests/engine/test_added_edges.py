@@ -1,4 +1,4 @@
-"""Edges that come, with all that is said of them, by the engine: what a pass on the new graph gives."""
+"""Added edges with their attributes, by the engine: the same as a pass on the new graph."""
 
 from __future__ import annotations
 
@@ -294,14 +294,14 @@ def test_what_edges_say_is_not_read_off_once_where_it_picks_edges() -> None:
     )
 
 
-def test_an_edge_of_a_relation_that_nobody_has_takes_a_full_pass() -> None:
+def test_an_edge_of_a_relation_without_edges_takes_a_full_pass() -> None:
     data = random_graph(6, "edge_type")
     data.edge_type = data.edge_type.clamp(max=1)
     model = Two(TYPED["rgcn"], "edge_type").eval()
     pair = new_edges(data, "edge_type", random.Random(0))[0][:2]
     engine = engine_of(model, data)
     check(engine, Edits(add_edges=[(*pair, {"edge_type": 1})]))
-    check(engine, Edits(add_edges=[(*pair, {"edge_type": 2})]), reason="no edge of the added kind")
+    check(engine, Edits(add_edges=[(*pair, {"edge_type": 2})]), reason="no edge of the added type")
     whole = nora.Session(model, data).what_if(add_edges=[(*pair, {"edge_type": 2})])
     truth = nora.what_if(model, data, add_edges=[(*pair, {"edge_type": 2})], method="brute")
     torch.testing.assert_close(whole.after, truth.after, rtol=0, atol=1e-9)

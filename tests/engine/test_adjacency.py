@@ -64,7 +64,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 
 
 def dense(weighted: bool, loops: bool = False) -> Tensor:
-    """Rows are targets, columns sources; nobody is their own neighbour, unless there are loops."""
+    """Rows are targets, columns sources; no node is its own neighbour, unless there are loops."""
     random = torch.Generator().manual_seed(1)
     there = torch.rand(N, N, generator=random) < 0.25
     there = there | torch.diag(torch.arange(N) % 3 == 0) if loops else there.fill_diagonal_(False)

@@ -13,7 +13,7 @@ from graphs import GRAPHS, double
 from nora.engine.engine import Engine
 from nora.engine.exec.chunks import Chunks
 from nora.engine.exec.kernels.choice import pick_backend
-from nora.engine.exec.tally import Tally
+from nora.engine.ir.op import Tally
 from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 
@@ -305,9 +305,9 @@ def test_a_model_that_fails_without_a_node_is_named_with_it():
     class Needs(torch.nn.Module):
         def forward(self, x, edge_index):
             if not bool((x[:, 0] == 5).any()):
-                raise IndexError("nobody is five")
+                raise IndexError("no node is five")
             return x.new_zeros(len(x), 2).index_add(0, edge_index[1], x[edge_index[0]])
 
     data = Data(x=torch.arange(8.0).repeat(2, 1).t(), edge_index=torch.randint(8, (2, 20)))
-    with pytest.raises(ValueError, match="run without node 5: nobody is five"):
+    with pytest.raises(ValueError, match="run without node 5: no node is five"):
         nora.influence(Needs(), data, "brute", progress=False)

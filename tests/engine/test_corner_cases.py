@@ -42,7 +42,7 @@ class Tanh(nn.Module):
 
 @pytest.mark.parametrize("backend", ["vectorised", "compiled"])
 @pytest.mark.parametrize("conv", [pyg.GraphConv, pyg.GCNConv, pyg.SAGEConv])
-def test_sums_that_are_infinite_are_summed_anew(conv: type, backend: str) -> None:
+def test_sums_that_are_infinite_are_summed_again(conv: type, backend: str) -> None:
     torch.manual_seed(0)
     data, model = graph(seed=5), Tanh(conv(4, 8)).eval()
     data.x[7] = 3e38  # beyond all numbers after the linear map

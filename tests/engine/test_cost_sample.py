@@ -1,4 +1,4 @@
-"""What a sample of removals foresees, on a clock that is told what things take."""
+"""What a sample of removals predicts, on a clock that the test sets."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -55,7 +55,7 @@ class Two(nn.Module):
 
 
 class Light(nn.Module):
-    """LightGCN's propagation: the mean of what is heard after each hop."""
+    """LightGCN's propagation: the mean of the messages of each hop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -294,7 +294,7 @@ class Dead(Two):
         return self.end(self.conv(h, edge_index))
 
 
-def test_code_whose_result_nobody_uses():
+def test_code_whose_result_is_not_used():
     torch.manual_seed(1)
     followed(Dead(pyg.SAGEConv(F_, C_)).double(), graph())
 
@@ -346,7 +346,7 @@ class Median(nn.Module):
 
 
 def test_median_aggregation():
-    """PyG's median wants sorted edges, and the last node to have one, whoever goes."""
+    """PyG's median wants sorted edges, and the last node to have one, whichever is removed."""
     torch.manual_seed(1)
     ring = torch.arange(14)
     ends = torch.cat([torch.stack([ring, (ring + k) % 14]) for k in (1, 2, 5)], dim=1)

@@ -17,7 +17,7 @@ WIDTH, NODES = 8, 120
 SCALE = torch.tensor([1e9] * 4 + [1.0] * 4)
 
 
-def alike(conv: nn.Module) -> nn.Module:
+def identity(conv: nn.Module) -> nn.Module:
     """A convolution that leaves columns alone."""
     with torch.no_grad():
         for name, parameter in conv.named_parameters():
@@ -59,7 +59,7 @@ def test_a_column_beside_far_larger_ones_keeps_its_digits(name: str, backend: st
     received = torch.stack([torch.zeros(60, dtype=torch.long), torch.arange(1, 61)])
     edges = torch.cat([torch.randint(1, NODES, (2, 900), generator=random), received], dim=1)
     data = Data(x=x * SCALE, edge_index=edges)
-    model = Levelled(alike(LAYERS[name]()))
+    model = Levelled(identity(LAYERS[name]()))
     found = nora.influence(model, data, "exact", progress=False, backend=backend)
     precise = copy.copy(data)
     precise.x = data.x.double()
@@ -78,7 +78,7 @@ def test_huge_messages_that_cancel_leave_nothing_behind_when_they_go_together(na
     received = torch.stack([both, torch.arange(2, 52).repeat(2)])
     edges = torch.cat([torch.randint(2, NODES, (2, 900), generator=random), received], dim=1)
     data = Data(x=x, edge_index=edges)
-    model = nn.ModuleList([alike(LAYERS[name]()), nn.Linear(WIDTH, 3)])
+    model = nn.ModuleList([identity(LAYERS[name]()), nn.Linear(WIDTH, 3)])
 
     def call(model: nn.Module, data: Data) -> Tensor:
         return model[1](model[0](data.x, data.edge_index) / 10)
@@ -116,7 +116,7 @@ def test_a_sum_that_loses_what_was_huge_in_a_column_of_huge_numbers(
     rest = torch.randint(few, nodes, (2, 1600))
     received = torch.tensor([[50] * 5, [3, 4, 5, 6, 7]])
     data = Data(x=x, edge_index=torch.cat([group, group.flip(0), rest, received], dim=1))
-    model = Read(alike(LAYERS[name]())).eval()
+    model = Read(identity(LAYERS[name]())).eval()
     targets = torch.arange(nodes) < few
     found = nora.influence(model, data, "exact", targets=targets, progress=False, backend=backend)
     assert "fallback" not in found.details

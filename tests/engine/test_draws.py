@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from graphs import barabasi
-from nora.engine.estimate.sampling import BITS
 from nora.engine.exec.kernels import compiled, vectorised
+from nora.engine.exec.kernels.row_sampling import BITS
 from nora.engine.ir.changed_rows import ChangedRows, SamplingBounds
 from nora.engine.ir.edges import Edges
+from nora.engine.ir.op import Chunk
 from nora.graph.edit_batch import EditBatch
 
 BACKENDS = {"compiled": compiled, "vectorised": vectorised}
@@ -24,19 +25,18 @@ def test_an_infinite_sum_matters_where_its_factor_changes(backend: str, turned: 
     edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
     removals, moved = EditBatch.remove_nodes(torch.tensor([0])), torch.arange(1, 40)
     changed = ChangedRows(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
-    delta = edges.delta(removals)
-    sources = loops.find_sources(edges, removals, changed, delta)
+    chunk = Chunk(removals, edges.num_nodes, loops)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
 
     def chances(mass: Tensor) -> Tensor:
-        reach = loops.expand(edges, removals, sources, none, delta)
+        reach = chunk.frontier(edges, changed, none)
         size = torch.linspace(0.1, 3, len(reach.source)).double()
-        certain = torch.zeros(len(reach.node), dtype=torch.bool)
         ones = torch.ones(300).double()
-        arrives = SamplingBounds(None, size, size[:0], mass, ones, certain, torch.inf, size[:0])
-        return loops.sample(edges, reach, arrives, 0.2, torch.tensor([12345]), BITS)[1]
+        start = torch.tensor([12345])
+        bounds = SamplingBounds(None, size, size[:0], mass, ones, torch.inf, size[:0], 0.2, start)
+        return loops.sample(edges, reach, bounds)[1]
 
-    reach = loops.expand(edges, removals, sources, none, delta)
+    reach = chunk.frontier(edges, changed, none)
     some = reach.node[(reach.norm_dst != edges.norm_dst[reach.node]) == turned]
     ones = torch.ones(300).double()
     finite, infinite = chances(ones), chances(ones.index_fill(0, some[:1], torch.inf))
@@ -55,16 +55,15 @@ def test_a_row_that_decides_is_computed_for_certain(backend: str) -> None:
     loops, moved = BACKENDS[backend], torch.tensor([0, 7])
     removals = EditBatch.remove_nodes(torch.tensor([3]))
     changed = ChangedRows(torch.tensor([0, 2]), moved, torch.zeros(2, 2).double())
-    delta = edges.delta(removals)
-    sources = loops.find_sources(edges, removals, changed, delta)
+    chunk = Chunk(removals, edges.num_nodes, loops)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
     ones = torch.ones(201).double()
     for start in range(0, 1 << BITS, 1 << (BITS - 6)):
-        reach = loops.expand(edges, removals, sources, none, delta)
+        reach = chunk.frontier(edges, changed, none)
         size = torch.where(reach.source == 0, 1e-4, 1.0).double()
-        certain = torch.zeros(len(reach.node), dtype=torch.bool)
-        arrives = SamplingBounds(None, size, size[:0], 0 * ones, ones, certain, torch.inf, size[:0])
-        found, chance, *_ = loops.sample(edges, reach, arrives, 0.3, torch.tensor([start]), BITS)
+        at = torch.tensor([start])
+        bounds = SamplingBounds(None, size, size[:0], 0 * ones, ones, torch.inf, size[:0], 0.3, at)
+        found, chance, _ = loops.sample(edges, reach, bounds)
         assert int(chance[found.node == 0]) == 1 << BITS  # all but a fiftieth arrives there
         assert len(found.node) < 20
 
@@ -75,17 +74,16 @@ def test_importance_saturates_and_no_row_is_moved_too_far(backend: str) -> None:
     edges, loops = Edges(source, target, None, 300, "mean"), BACKENDS[backend]
     removals, moved = EditBatch.remove_nodes(torch.tensor([0])), torch.arange(1, 40)
     changed = ChangedRows(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
-    delta = edges.delta(removals)
-    sources = loops.find_sources(edges, removals, changed, delta)
+    chunk = Chunk(removals, edges.num_nodes, loops)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
     ones = torch.ones(300).double()
 
     def chances(most: float, least: float) -> Tensor:
-        reach = loops.expand(edges, removals, sources, none, delta)
+        reach = chunk.frontier(edges, changed, none)
         size = torch.linspace(0.1, 3, len(reach.source)).double()
-        certain = torch.zeros(len(reach.node), dtype=torch.bool)
-        arrives = SamplingBounds(None, size, size[:0], ones, ones, certain, most, least * ones)
-        return loops.sample(edges, reach, arrives, 0.5, torch.tensor([12345]), BITS)[1]
+        start = torch.tensor([12345])
+        bounds = SamplingBounds(None, size, size[:0], ones, ones, most, least * ones, 0.5, start)
+        return loops.sample(edges, reach, bounds)[1]
 
     plain, saturated = chances(torch.inf, 0.0), chances(0.01, 0.0)
     assert len(plain) < len(chances(torch.inf, 0.5))
@@ -100,22 +98,21 @@ def test_where_few_rows_are_reached_all_are_computed(backend: str) -> None:
     edges = Edges(torch.cat([leaves, hub]), torch.cat([hub, leaves]), None, 51, "none")
     loops, removals = BACKENDS[backend], EditBatch.remove_nodes(torch.tensor([3]))
     changed = ChangedRows(torch.tensor([0, 1]), torch.tensor([0]), torch.zeros(1, 2).double())
-    ties = edges.delta(removals)
-    sources = loops.find_sources(edges, removals, changed, ties)
+    chunk = Chunk(removals, edges.num_nodes, loops)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
     # One leaf matters much more than others: these need not be computed for the sum of all.
     importance = torch.ones(51).double().index_fill(0, torch.tensor([1]), 1e5)
 
     def drawn(error: float) -> int:
-        reach = loops.expand(edges, removals, sources, none, ties)
+        reach = chunk.frontier(edges, changed, none)
         size = torch.ones(len(reach.source)).double()
-        certain = torch.zeros(len(reach.node), dtype=torch.bool)
-        arrives = SamplingBounds(
-            None, size, size[:0], 0 * importance, importance, certain, torch.inf, size[:0]
+        mass, start = 0 * importance, torch.tensor([12345])
+        bounds = SamplingBounds(
+            None, size, size[:0], mass, importance, torch.inf, size[:0], error, start
         )
-        return len(loops.sample(edges, reach, arrives, error, torch.tensor([12345]), BITS)[1])
+        return len(loops.sample(edges, reach, bounds)[1])
 
-    reached = len(loops.expand(edges, removals, sources, none, ties).node)
+    reached = len(chunk.frontier(edges, changed, none).node)
     assert drawn(0.9 / reached) == reached
     assert drawn(1.5 / reached) < reached / 4
 
@@ -127,13 +124,12 @@ def test_the_planned_variance_is_that_of_what_is_left_to_chance(backend: str) ->
     edges, loops = Edges(source, target, None, 300, "none"), BACKENDS[backend]
     removals, moved = EditBatch.remove_nodes(torch.tensor([0])), torch.arange(1, 40)
     changed = ChangedRows(torch.tensor([0, len(moved)]), moved, torch.zeros(len(moved), 2).double())
-    delta = edges.delta(removals)
-    sources = loops.find_sources(edges, removals, changed, delta)
+    chunk = Chunk(removals, edges.num_nodes, loops)
     none = torch.zeros(2, dtype=torch.long), torch.empty(0, dtype=torch.long)
     ones, starts = torch.ones(300).double(), 400
 
     def drawn(error: float, start: int) -> tuple[Tensor, Tensor, Tensor]:
-        reach = loops.expand(edges, removals, sources, none, delta)
+        reach = chunk.frontier(edges, changed, none)
         size = torch.linspace(0.1, 3, len(reach.source)).double()
         arrives = torch.zeros(300).double()
         for s, amount in enumerate(size):
@@ -141,11 +137,11 @@ def test_the_planned_variance_is_that_of_what_is_left_to_chance(backend: str) ->
             arrives.index_add_(
                 0, reach.node[lands[lands >= 0]], amount.expand(int((lands >= 0).sum()))
             )
-        certain = torch.zeros(len(reach.node), dtype=torch.bool)
-        bounds = SamplingBounds(None, size, size[:0], 0 * ones, ones, certain, torch.inf, size[:0])
-        found, _, _, planned = loops.sample(
-            edges, reach, bounds, error, torch.tensor([start]), BITS
+        at = torch.tensor([start])
+        bounds = SamplingBounds(
+            None, size, size[:0], 0 * ones, ones, torch.inf, size[:0], error, at
         )
+        found, _, planned = loops.sample(edges, reach, bounds)
         return found.node, planned, arrives
 
     often, weights = torch.zeros(300).double(), []

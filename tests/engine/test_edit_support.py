@@ -237,7 +237,7 @@ def test_edges_and_features_of_types(name: str) -> None:
         for edits in (Edits(remove_edges={edge_type: [pair]}), _row_of(data)):
             done = edits.resolve(data)
             reply = unsupported_edits(effects.engine, done)
-            # Edges of one type are taken for those of another that are their reverse.
+            # Edges of one type are treated as those of another type, their reverse.
             assert reply == "" or (name == "hgt" and " that may be that of edges" in reply)
             found = effects.after_edits(done).predictions
             new = edits.apply(data)
@@ -286,18 +286,18 @@ def test_structure_that_features_decide_is_not_edited_by_rows() -> None:
 
 
 def test_weights_that_features_decide_are_not_read_off_once() -> None:
-    class Alike(nn.Module):
+    class BySimilarity(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.conv = pyg.GCNConv(FEATURES, CLASSES)
 
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            alike = torch.cosine_similarity(x[edge_index[0]], x[edge_index[1]]).abs() + 0.1
-            return self.conv(x, edge_index, alike)
+            similarity = torch.cosine_similarity(x[edge_index[0]], x[edge_index[1]]).abs() + 0.1
+            return self.conv(x, edge_index, similarity)
 
     data = double(two_camps())
     with seeded(0):
-        model = Alike().double().eval()
+        model = BySimilarity().double().eval()
     effects = prepared(model, data)
     edits = Edits(features={0: data.x[1] - data.x[0]})
     assert "weights edges" in unsupported_edits(effects.engine, edits.resolve(data))
@@ -306,7 +306,7 @@ def test_weights_that_features_decide_are_not_read_off_once() -> None:
 
 
 class BothWays(nn.Module):
-    """Layers on both directions of the edges, and on those that are no loops."""
+    """Layers on both directions of the edges, and on those that are not loops."""
 
     def __init__(self, layer: Callable[[int, int], nn.Module]) -> None:
         super().__init__()

@@ -199,7 +199,7 @@ def test_link_influence_is_exact_for_any_pairs(data, seed, count):
 )
 def test_groups_are_removed_together(data, seed, size, kind):
     torch.manual_seed(seed)
-    # Somebody is left, unless there is only one.
+    # A node is left, unless there is only one.
     group = torch.randperm(data.num_nodes)[: min(size, data.num_nodes - 1)].tolist()
     if not group:
         return

@@ -1,4 +1,4 @@
-"""What is known of a graph's tensors before a model runs."""
+"""Properties of a graph's tensors before a model runs."""
 
 from __future__ import annotations
 

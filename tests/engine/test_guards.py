@@ -13,7 +13,7 @@ from torch_geometric.nn import HeteroConv, SAGEConv
 
 import nora
 from edit_batches import batch_of
-from fuzz.branches import BRANCHES, CLASSES, FEATURES, RELATIONS, Branching
+from fuzz.branches import BRANCHES, CLASSES, FEATURES, RELATIONS, SIZES, Branching
 from fuzz.branching import Definition, call, run
 from nora.engine import verify as verification
 from nora.engine.guards import Guard, Guards
@@ -65,6 +65,43 @@ def test_a_branch_on_the_size_of_a_part_is_answered_right(name: str) -> None:
     if name in ANSWERED:
         assert "fallback" not in found.details
         assert found.details["full_passes"] >= 1
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_threshold_is_seen_from_whichever_size_it_is_asked(name: str) -> None:
+    """Five edges of a type are left of twenty, each to another node: without one of these there are four."""
+    model, data = model_of(name), holders_graph(nodes=60)
+    kept = torch.arange(data.edge_index.size(1)) < data.edge_index.size(1) - 15
+    data.edge_index, data.edge_type = data.edge_index[:, kept], data.edge_type[kept]
+    node = int(data.edge_index[1, -1])
+    truth = Definition(model, data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = nora.influence(model, data, "exact", forward=call, progress=False)
+    assert float(found.scores[node]) == pytest.approx(truth.total((node,)), rel=1e-9, abs=1e-10)
+
+
+class Turned(nn.Module):
+    """Asks whether a turned part is contiguous, which is so for one edge and for none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = SAGEConv(FEATURES, CLASSES)
+
+    def forward(self, data: Data) -> Tensor:
+        out = self.conv(data.x, data.edge_index)
+        part = data.edge_index[:, data.edge_type == RELATIONS - 1]
+        return out.flip(1) if part.t().is_contiguous() else out
+
+
+def test_live_sees_that_a_part_has_become_empty() -> None:
+    model, data = Turned().double().eval(), holders_graph()
+    truth, live = Definition(model, data), nora.Live(model, data, forward=call)
+    live.apply(nora.Edits(remove=3))
+    live.apply(nora.Edits(remove=HOLDER))
+    for node, row in truth.after((3, HOLDER)).items():
+        torch.testing.assert_close(live.predictions[node], row, rtol=1e-9, atol=1e-12)
 
 
 def test_only_the_edits_that_break_a_guard_take_a_full_pass() -> None:

@@ -129,7 +129,7 @@ class Stacked(nn.Module):
 
 @pytest.mark.parametrize("backend", ["compiled", "vectorised"])
 def test_three_layers(backend: str) -> None:
-    """Directions of directions of directions, and a product that is no linear map by name."""
+    """Directions of directions of directions, and a product that is not called a linear map."""
     torch.manual_seed(0)
     data, model = network(25, 1.5, 11), Stacked(25).double().eval()
     found = nora.influence(model, data, "exact", progress=False, backend=backend)

@@ -45,7 +45,7 @@ LEAVES, CORE = 300, 20
 
 @pytest.fixture(scope="module")
 def followers() -> Data:
-    """Leaves that nobody points to follow a hub, beside a small core: most nodes have no in-edges."""
+    """Leaves without in-edges follow a hub, beside a small core: most nodes have no in-edges."""
     random = torch.Generator().manual_seed(1)
     leaves = torch.arange(LEAVES) + 1
     hub = torch.stack([leaves, torch.zeros_like(leaves)])

@@ -42,7 +42,7 @@ FOLLOWED, REFUSED = 1, 1
 ALWAYS_REFUSED = {
     "_unique", "_unique2", "bincount", "equal", "unfold", "unique_consecutive", "unique_dim",
 }  # fmt: skip
-# No sample has them (or rows enough), or their result is no row per node; models reach some.
+# No sample has them (or rows enough), or their result does not have one row per node; models reach some.
 NOT_REACHED = {
     "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "_reshape_alias", "as_strided",
     "_convert_indices_from_coo_to_csr", "_sparse_coo_tensor_with_dims_and_tensors",

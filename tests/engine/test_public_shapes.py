@@ -74,7 +74,7 @@ class WithoutSizes(torch.nn.Module):
         return matmul(SparseTensor.from_edge_index(edge_index.flip(0)), x)
 
 
-def test_a_sparse_tensor_without_sizes_is_told_its_own_remedy():
+def test_a_sparse_tensor_without_sizes_has_its_own_remedy():
     ring = torch.arange(40)
     data = Data(x=torch.randn(40, 3), edge_index=torch.stack([ring, ring.roll(1)]))
     problem = build_problem(WithoutSizes(), data)

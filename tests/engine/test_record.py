@@ -81,7 +81,7 @@ def test_where_graphs_part_at_one_line_it_is_named_once(hubs: Data) -> None:
     torch.manual_seed(0)
     model = Switched(hubs.num_edges).double().eval()
     found = nora.influence(model, hubs, "exact", progress=False)
-    assert "something else on other graphs: before" in found.details["fallback"]
+    assert "before" in found.details["fallback"]
     assert found.details["fallback"].count("test_record.py") == 1
 
 

@@ -52,7 +52,7 @@ def test_a_few_nodes_that_are_equally_many_on_all_samples_are_not_taken_for_a_nu
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_equally_many_edges_are_alike_where_they_go_together(same: bool) -> None:
+def test_equal_numbers_of_edges_are_one_space_if_they_are_removed_together(same: bool) -> None:
     edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
     others = edges.flip(0, 1) if same else torch.tensor([[0, 0, 2], [1, 2, 0]])
     assert Space("edges", (3,), edges, 3).removed_equally(Space("others", (3,), others, 3)) is same

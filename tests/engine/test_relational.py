@@ -177,7 +177,7 @@ def test_transformers_over_node_types() -> None:
     agree(network("hgt"), library(), PAPERS, "vectorised")
 
 
-def test_an_attention_over_nobody_has_no_share() -> None:
+def test_an_attention_over_no_neighbours_has_no_share() -> None:
     """Receivers without neighbours once made the sketch of everybody else 0."""
     torch.manual_seed(0)
     data = Data(x=torch.randn(30, 4), edge_index=torch.randint(15, (2, 60)))

@@ -71,7 +71,7 @@ def test_a_rule_that_is_wrong_on_the_whole_graph_is_not_used(hubs, only_for_this
     assert torch.allclose(found.scores, truth.scores, atol=1e-12)
 
 
-def test_a_rule_that_fails_is_told_of_and_not_used(hubs, only_for_this_test):
+def test_a_rule_that_fails_is_reported_and_not_used(hubs, only_for_this_test):
     @nora.rule(Halved)
     def broken(plan, conv, x, edge_index):
         raise AttributeError("no such thing")

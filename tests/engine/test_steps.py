@@ -19,7 +19,7 @@ from nora.graph.edit_batch import EditBatch
 from nora.model import build_problem
 
 
-class Heard(Op):
+class NeighbourSum(Op):
     """`out_k = Σ_{j→k} x_j`, for every removal on all nodes."""
 
     def __init__(self, edge_index, x):
@@ -54,14 +54,14 @@ class Heard(Op):
         return ChangedRows(torch.tensor(ptr), torch.cat(nodes), torch.cat(rows))
 
 
-class Deaf(Heard):
+class Underivable(NeighbourSum):
     """The same, but without a derivative."""
 
     def compute(self, x):
         return torch.from_numpy(super().compute(x).numpy())
 
 
-class HeardConv(pyg.MessagePassing):
+class NeighbourSumConv(pyg.MessagePassing):
     def __init__(self):
         super().__init__(aggr="add")
 
@@ -72,18 +72,18 @@ class HeardConv(pyg.MessagePassing):
 class Twice(nn.Module):
     def __init__(self):
         super().__init__()
-        self.first, self.lin, self.second = HeardConv(), nn.Linear(6, 3), HeardConv()
+        self.first, self.lin, self.second = NeighbourSumConv(), nn.Linear(6, 3), NeighbourSumConv()
 
     def forward(self, x, edge_index):
         return self.second(self.lin(self.first(x, edge_index) / 10).tanh(), edge_index) / 10
 
 
-@pytest.fixture(params=[Heard, Deaf])
+@pytest.fixture(params=[NeighbourSum, Underivable])
 def kind(request, monkeypatch):
     lowerings.load()
     monkeypatch.setattr(lowerings, "LOWERINGS", dict(lowerings.LOWERINGS))
 
-    @nora.rule(HeardConv)
+    @nora.rule(NeighbourSumConv)
     def lowering(plan, conv, x, edge_index):
         plan.ops.append(request.param(edge_index, x))
         return plan.ops[-1].output
@@ -108,8 +108,8 @@ def test_it_is_followed_exactly(kind, hubs):
 
 def test_it_is_linearised_or_refused_by_name(kind, hubs):
     engine = _engine(Twice().double(), hubs)
-    if kind is Deaf:
-        with pytest.raises(UnsupportedError, match="cannot be differentiated: Deaf"):
+    if kind is Underivable:
+        with pytest.raises(UnsupportedError, match="cannot be differentiated: Underivable"):
             Linearised(engine)
     else:
         assert torch.equal(Linearised(engine).prediction.detach(), engine.before)

@@ -24,7 +24,7 @@ def test_a_prediction_that_becomes_no_number_counts_only_where_it_is_asked_for(
     backend: str,
 ) -> None:
     torch.manual_seed(0)
-    # Without node 0 its follower 1 hears nobody.
+    # Without node 0 its follower 1 has no neighbours.
     edges = torch.tensor([[0, 0, 2, 3, 4, 2], [1, 2, 3, 2, 2, 4]])
     data = Data(x=torch.randn(5, 3, dtype=torch.double), edge_index=edges)
     data.x = torch.cat([data.x, data.x.flip(0)])

@@ -1,4 +1,4 @@
-"""Without `numba`, or with one that does not fit NumPy, the numbers are the same and what is lost is said."""
+"""Without `numba`, or with one that does not fit NumPy: the same numbers, and a warning with the cost."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_figures_are_those_of_the_sample_that_did_not_tune(tmp_path: Path) -> No
     assert table.loc[ESTIMATE, "pearson"] > 0.9
 
 
-def test_what_does_not_fit_into_memory_is_made_smaller_and_told_with_its_gigabytes(
+def test_what_does_not_fit_into_memory_is_made_smaller_and_reported_with_its_gigabytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = laboratory_in(tmp_path / "cache", "gcn", "gat")
@@ -155,7 +155,7 @@ def test_links_can_be_asked_for_too(tmp_path: Path) -> None:
     assert quality["metric"].tolist() == ["auc"]
 
 
-def test_finished_cells_are_told_alone(tmp_path: Path) -> None:
+def test_finished_cells_are_reported_alone(tmp_path: Path) -> None:
     both = laboratory_in(tmp_path / "cache", "gcn", "sage")
     reproduce("arxiv", replace(both, models=("gcn",)), tmp_path / "one", "again")
     reproduce("arxiv", both, tmp_path / "some", "again", finished=True)

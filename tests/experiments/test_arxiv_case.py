@@ -42,7 +42,7 @@ def test_candidates_are_hubs_and_random_others_and_their_truth_is_exact(tmp_path
 
 def test_a_graph_without_the_ten_papers_is_refused_before_any_work(tmp_path: Path) -> None:
     lab = Lab(tmp_path, QUICK, ("karate",), ("gcn",), ("node",), cycles=1)
-    with pytest.raises(ValueError, match=r"karate has 34 nodes\. Leave --datasets away"):
+    with pytest.raises(ValueError, match=r"karate has 34 nodes.*--datasets"):
         RECIPES["arxiv-case"].value.plan(lab)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""A method of somebody else's as a row beside ours, and what is refused."""
+"""A user's own method as a row beside ours, and what is rejected."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class TestRunner:
         assert done == ["train", "influence", "train", "influence"]
         assert (tmp_path / "out" / "skew.json").exists()
 
-    def test_finished_cells_are_told_alone_and_the_missing_ones_by_name(
+    def test_finished_cells_are_reported_alone_and_the_missing_ones_by_name(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         both = karate(tmp_path / "cache", models=("gcn", "sage"), cycles=1)
@@ -173,7 +173,7 @@ class TestRunner:
         about = strict(tmp_path / "out" / "citation.json")["about"]
         assert about["missing"] == ["karate-sage-node"]
 
-    def test_what_is_left_is_told_after_every_step(self, tmp_path: Path) -> None:
+    def test_the_remaining_cells_are_listed_after_every_step(self, tmp_path: Path) -> None:
         caught: list[str] = []
         small = karate(tmp_path / "cache", models=("gcn", "sage"), cycles=1)
         reproduce("skew", small, tmp_path / "out", "again", caught.append)

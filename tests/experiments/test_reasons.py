@@ -37,7 +37,7 @@ def test_models_trained_for_so_many_epochs_are_those_of_that_epoch(lab: Lab) -> 
         torch.testing.assert_close(same.model.state_dict()[name], weights)
 
 
-def test_the_length_of_training_is_told_beside_the_main_table(lab: Lab) -> None:
+def test_the_length_of_training_is_shown_beside_the_main_table(lab: Lab) -> None:
     (_, means), (_, table) = RECIPES["length"].value.report(lab).tables
     rows = table.set_index("trained")
     assert means["trained"].tolist() == [*(f"{k} epochs" for k in EPOCHS), STOPPED]

@@ -1,4 +1,4 @@
-"""The experiments' cache follows the code: what has changed is computed anew, and nothing else."""
+"""The experiments' cache follows the code: what has changed is computed again, and nothing else."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def own(in_channels, out_channels, **sizes):
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
-    """Writes a module and imports it anew, as another process would."""
+    """Writes a module and imports it again, as another process would."""
     for registry in (METHODS, MODELS, DATASETS):
         list(registry)
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
@@ -82,7 +82,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
     return calls
 
 
-def test_a_changed_method_is_computed_anew_and_an_unchanged_one_is_not(
+def test_a_changed_method_is_computed_again_and_an_unchanged_one_is_not(
     write: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained, scored = (counted(monkeypatch, name) for name in ("train", "influence"))
@@ -117,7 +117,7 @@ def test_what_is_found_from_scores_goes_with_their_method(
     assert values[0] == pytest.approx(-values[1])
 
 
-def test_a_changed_model_is_trained_anew_and_the_others_are_not(
+def test_a_changed_model_is_trained_again_and_the_others_are_not(
     write: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained = counted(monkeypatch, "train")
@@ -129,7 +129,7 @@ def test_a_changed_model_is_trained_anew_and_the_others_are_not(
     assert [call[0] for call in trained] == ["gcn", "own", "own"]
 
 
-def test_a_method_made_in_a_session_is_told_by_what_it_does(
+def test_a_method_made_in_a_session_is_identified_by_what_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list(METHODS)

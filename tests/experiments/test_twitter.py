@@ -65,7 +65,7 @@ def test_the_table_has_all_methods_both_tasks_and_the_models_quality(
 
 
 @pytest.mark.parametrize("name", ["twitter-degree", "twitter-edges"])
-def test_bands_are_told_and_drawn(lab: Lab, tmp_path: Path, name: str) -> None:
+def test_bands_are_tabulated_and_drawn(lab: Lab, tmp_path: Path, name: str) -> None:
     report = reproduce(name, lab, tmp_path, f"nora reproduce {name}")
     assert {path.suffix for path in tmp_path.iterdir()} == {".md", ".json", ".png"}
     ((_, summary),) = report.tables
@@ -89,7 +89,7 @@ def test_directed_types_tell_acting_from_being_acted_upon(lab: Lab, tmp_path: Pa
     assert ranks["replied"] != ranks["reply"]
 
 
-def test_people_are_told_with_what_changes_without_them_and_through_which_relation(
+def test_people_are_listed_with_what_changes_without_them_and_through_which_relation(
     lab: Lab, tmp_path: Path
 ) -> None:
     lab = replace(lab, tasks=("node",))

@@ -53,7 +53,7 @@ def test_a_wrong_token_is_refused(client, token):
     "path", ["/", "/explorer.js", "/api/network", "/api/search?text=a", "/api/ranking", "/nothing"]
 )
 @pytest.mark.parametrize("cookie", [None, "nora-1=abc", "own", "broken"])
-def test_without_the_cookie_nothing_is_told(client, explorer, path, cookie):
+def test_without_the_cookie_nothing_is_answered(client, explorer, path, cookie):
     sent = {
         "own": f"nora-{explorer.port}=guess",
         "broken": f"nora-{explorer.port}=\x7f;;=;{'x' * 100}",

@@ -23,11 +23,11 @@ from explorer_page import (
     choose,
     click_node,
     clicks_remove,
+    flipped,
     names_of,
     settled,
     spot,
     total,
-    turned,
     visit,
 )
 from nora.progress import progress_bar
@@ -92,7 +92,7 @@ def test_clicks_can_take_nodes_away_and_the_page_shows_the_effect_of_what_if(wat
     assert total(page) == pytest.approx(true.total, rel=1e-6)
     flips = true.flips()
     assert len(flips) > 0
-    assert turned(page) == names_of(flips, names)
+    assert flipped(page) == names_of(flips, names)
     caught = f"{len(flips)} of 33 nodes would flip to another class"
     assert caught in page.locator("#panel .summary").inner_text()
     assert caught in page.locator("#announcer").inner_text()
@@ -373,7 +373,7 @@ def test_colour_by_change_influence_and_error(watched):
         assert text in page.locator("#legend").inner_text()
 
 
-def test_a_server_that_stops_is_told_and_one_that_returns_goes_on(browser, run):
+def test_a_server_that_stops_is_reported_and_one_that_returns_goes_on(browser, run):
     with nora.explore(run.model, run.data, browser=False, run="runs/my karate") as explorer:
         port = explorer.port
         watched = visit(browser, explorer)

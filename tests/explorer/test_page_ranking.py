@@ -94,7 +94,7 @@ def test_the_ranking_filters_by_class_label_and_degree(watched, run):
     )
     degree = run.data.edge_index[0].bincount(minlength=34)
     assert sorted(shown) == [n for n in range(34) if before[n] == 0 and degree[n] >= 9]
-    page.locator("#table-search").fill("nobody")
+    page.locator("#table-search").fill("missing")
     assert "No node matches" in page.locator("#table .status").inner_text()
 
 

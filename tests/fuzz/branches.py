@@ -12,6 +12,7 @@ import operator
 import pickle
 import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction as Ratio
 from typing import Any
@@ -192,6 +193,11 @@ def _counted(part: Tensor) -> bool:
     return count == 5
 
 
+def _by_another_thread(part: Tensor) -> bool:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: part.size(1) > 4).result()
+
+
 _measure, _at_most_ten = len, functools.partial(min, 10.0)
 # Ways to ask how many edges a part has in which the number is computed with before it is compared.
 SIZES: dict[str, Callable[[Tensor], Any]] = {
@@ -259,6 +265,10 @@ SIZES: dict[str, Callable[[Tensor], Any]] = {
     "a storage": lambda part: torch.empty(part.size(1)).storage().size() > 4,
     "text of a tensor": lambda part: len(repr(part)) > 60,
     "a broadcast shape": lambda part: torch.broadcast_shapes(part[0].shape, (1,))[0] * 0.5 > 2,
+    "a shape as a tensor": lambda part: int(torch._shape_as_tensor(part)[1]) > 4,
+    "an operation of ATen": lambda part: torch.ops.aten.sym_size.int(part, 1) > 4,
+    "an offset": lambda part: part.contiguous()[1].storage_offset() > 4,
+    "another thread": _by_another_thread,
     "a script": lambda part: _scripted(part.size(1)) > 2,
     "a scripted branch": lambda part: _scripted_branch(part) > 0,
 }
@@ -324,7 +334,7 @@ def _neighbours(keeps: Keeps, x: Tensor, *_: Any) -> Tensor:
     return torch.stack([h[near].sum(0) if near else h[i] for i, near in enumerate(around)])
 
 
-# Edges that are no tensors before the pass, or parameters.
+# Edges that are not tensors before the pass, or parameters.
 ELSEWHERE: dict[str, Callable[..., Tensor]] = {
     "a list of pairs": lambda m, x, *_: m.conv(x, torch.tensor(m.pairs).t()),
     "a list beside the edges": lambda m, x, edges, _: (

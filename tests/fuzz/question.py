@@ -54,7 +54,7 @@ def _question(chance: random.Random, graph: Case, model: Case, kind: str) -> Cas
     names = _names(graph)
     some = chance.sample(names, min(len(names), 7))
     if graph.get("shape") == "follower":
-        some = chance.sample(names[: graphs.CORE], 6)  # the leaves are all alike
+        some = chance.sample(names[: graphs.CORE], 6)  # the leaves are all equal
     if kind == "data":
         # The hub, and the last, come first in many shapes.
         some += [name for name in (0, len(names) - 1) if name not in some]

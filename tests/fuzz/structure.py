@@ -66,7 +66,7 @@ STRUCTURE = {
     "every second": Piece(f"k = torch.arange(0, edge_index.size(1), 2)\n{KEEP}"),
     "flip for good": Piece("edge_index = edge_index.flip(0)"),
     "upper": edges("e = edge_index[:, edge_index[0] < edge_index[1]]"),
-    "alike only": edges(
+    "equal only": edges(
         "e = edge_index[:, (h[edge_index[0]] * h[edge_index[1]]).sum(-1) > 0]", jump=True
     ),
     "same node type": edges(
@@ -79,7 +79,7 @@ STRUCTURE = {
     "second set": edges("e = edge_index2"),
     "second weights": weighed("e, w = edge_index2, edge_weight2"),
     "both sets": edges("e = torch.cat([edge_index, edge_index2], dim=1)"),
-    "alike weights": weighed(
+    "equal weights": weighed(
         "e, w = edge_index, torch.cosine_similarity(h[edge_index[0]], h[edge_index[1]]).abs()"
     ),
     "softmax weights": weighed(

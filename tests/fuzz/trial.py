@@ -89,7 +89,7 @@ def judge(case: Case) -> Outcome:
         try:
             posed = pose(case)
         except Exception as error:
-            outcome.worsen("both-fail", f"not made: {_told(error)}")
+            outcome.worsen("both-fail", f"not made: {_message_of(error)}")
         else:
             _ask(case, posed, outcome)
     outcome.seconds = time.perf_counter() - start
@@ -113,7 +113,7 @@ def _ask(case: Case, posed: Posed, outcome: Outcome) -> None:
     try:
         task = _task(posed, asked["task"])
     except Exception as error:
-        return outcome.worsen("crash", f"task: {_told(error)}")
+        return outcome.worsen("crash", f"task: {_message_of(error)}")
     totals = [truth.total([node]) for node in posed.nodes] if truth.error is None else []
     given = {"task": task, "targets": posed.targets, "forward": posed.forward}
     tidy = model["start"] not in ("bare",) if "start" in model else True
@@ -199,10 +199,10 @@ def _guarded(truth: Truth, outcome: Outcome, what: str, ask: Any) -> None:
         try:
             ask()
         except Exception as error:
-            outcome.worsen(_failure(error, truth), f"{what}: {_told(error)}")
+            outcome.worsen(_failure(error, truth), f"{what}: {_message_of(error)}")
             return
     if truth.error is not None and not truth.known:
-        outcome.worsen("wrong", f"{what}: numbers, but the model raises {_told(truth.error)}")
+        outcome.worsen("wrong", f"{what}: numbers, but the model raises {_message_of(truth.error)}")
     fell = [str(one.message) for one in received if FALLBACK in str(one.message)]
     if fell:
         # Falling back is decided before the first number; a step that fails later is a defect.
@@ -212,7 +212,9 @@ def _guarded(truth: Truth, outcome: Outcome, what: str, ask: Any) -> None:
 
 def _failure(error: Exception, truth: Truth) -> str:
     """Whether an exception is a refusal, or the model's own, or a crash."""
-    if truth.error is not None and (not truth.known or _told(error) == _told(truth.error)):
+    if truth.error is not None and (
+        not truth.known or _message_of(error) == _message_of(truth.error)
+    ):
         return "both-fail"
     frame = traceback.extract_tb(error.__traceback__)[-1]
     ours = Path(nora.__file__).parent in Path(frame.filename).parents
@@ -224,7 +226,7 @@ def _failure(error: Exception, truth: Truth) -> str:
     return "crash"
 
 
-def _told(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:200] if text else ''}"
 

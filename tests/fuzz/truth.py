@@ -49,7 +49,7 @@ class Truth:
         return None if found is None else float(found.sum())
 
     def allowed(self) -> float:
-        """The error that is no error: rounding in single precision, nearly none in double."""
+        """The error that counts as none: rounding in single precision, nearly none in double."""
         if self.single:
             return 10 * max(1, self.oracle.items()) * (self.noise + 1e-6)
         finite = [float(v.sum()) for v in self.known.values() if v is not None]
@@ -67,7 +67,7 @@ class Truth:
                 store.x = store.x * (1 + size * noise) + 1e-3 * size * noise
             try:
                 still = abs(moved.total(removed) - self.total(removed)) <= 0.01 * error
-            except Exception:  # no answer is no steady answer
+            except Exception:  # without an answer it is not deterministic
                 still = False
             if not still:
                 self.excused += 1

@@ -112,7 +112,7 @@ def test_rows_of_a_transposed_adjacency_are_targets() -> None:
     assert sorted(found.t().tolist()) == sorted(EDGES.t().tolist())
 
 
-def test_as_many_nodes_as_edges_are_told_apart_as_pyg_does() -> None:
+def test_as_many_nodes_as_edges_are_distinguished_as_pyg_does() -> None:
     data = Data(
         x=torch.arange(3.0),
         edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]),

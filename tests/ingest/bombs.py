@@ -48,7 +48,7 @@ def repeated_texts(path: Path) -> None:
 
 
 def wide_cells(path: Path) -> None:
-    """Cells of a megabyte each, all alike: 4 GB."""
+    """Cells of a megabyte each, all equal: 4 GB."""
     column = pa.array([b"x" * 10**6] * 100, pa.binary(10**6))
     table = pa.table({"source": column, "target": column})
     with pq.ParquetWriter(path, table.schema) as file:

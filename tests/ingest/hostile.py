@@ -182,7 +182,7 @@ CASES = [
         features="id,feature\n" + "".join(f"n{k},f{k}\n" for k in range(3000)),
         options={"memory": "30MB"},
     ),
-    # What is no file.
+    # Not a file.
     Case("a pipe", "is a pipe", edges=lambda path: os.mkfifo(path)),
     Case("a device", "is a device", edges=lambda path: path.symlink_to("/dev/zero")),
     Case("a folder as labels", "is a folder; name a file", labels=lambda path: path.mkdir()),
@@ -213,7 +213,7 @@ CASES = [
     ),
     Case(
         "a separator of one's own, then a slip",
-        r"line 4: 1 column, which is too few: the first row has 2, separated by '\|'",
+        r"line 4: 1 column.*first row has 2.*'\|'",
         edges="sep=|\nsource|target\na|b\nbc\n",
     ),
     Case(
@@ -276,7 +276,7 @@ CASES = [
     # Numbers.
     Case(
         "a weight of 1e39",
-        r"line 3: the weight '1e39' is more than 1e\+30",
+        r"line 3.*'1e39'.*1e\+30",
         edges=weights("1", "1e39", "1"),
     ),
     Case(
@@ -286,7 +286,7 @@ CASES = [
     ),
     Case(
         "a weight of 1e-300",
-        "line 2: the weight '1e-300' is less than 1e-30, and not 0",
+        "line 2.*'1e-300'.*1e-30",
         edges=weights("1e-300", "1"),
     ),
     Case(
@@ -328,12 +328,12 @@ CASES = [
     ),
     Case(
         "a feature of inf in a wide table",
-        "line 4: 'inf' in the column 'w6' is not finite",
+        "line 4: 'inf'.*'w6'",
         features=wide("inf"),
     ),
     Case(
         "a word in a wide table",
-        "line 4: 'many' in the column 'w6' is not a number",
+        "line 4: 'many'.*'w6'",
         features=wide("many"),
     ),
     Case(
@@ -359,7 +359,7 @@ CASES = [
     Case("a wide table in quotes", features=wide('"1"'), check=lambda d: d.x.size(1) == 30),
     Case(
         "hexadecimal numbers in a wide table",
-        "line 4: '0x1F' in the column 'w6' is not a number",
+        "line 4: '0x1F'.*'w6'",
         features=wide("0x1F"),
     ),
     Case(
@@ -394,7 +394,7 @@ CASES = [
     Case("labels all nan", "every label is blank", labels="id,label\na,nan\nb,nan\nc,nan\nd,nan\n"),
     Case(
         "two labels of a node",
-        "line 3: 'a' has a label already, and others, in line 2",
+        "line 3: 'a' has a label already.*line 2",
         labels="id,label\na,x\na,y\n",
     ),
     Case(
@@ -424,7 +424,7 @@ CASES = [
     Case("a blank feature", "line 3: the feature is blank", features="id,feature\na,p\nb,\n"),
     Case(
         "two values of one feature",
-        "line 3: 'a' has the feature 'p' already, and another value",
+        "line 3: 'a' has the feature 'p' already",
         features="id,feature,value\na,p,1\na,p,2\n",
     ),
     Case("a feature listed twice", noted="1 repeated row", features="id,feature\na,p\na,p\n"),
@@ -580,7 +580,7 @@ CASES = [
     *(
         Case(
             f"1.967 beside {other}",
-            f"line 2: '1.967' in the column 'weight', beside '{other}': does the point",
+            f"line 2: '1.967' in the column 'weight', beside '{other}'",
             edges=f"source;target;weight\na;b;1.967\nb;c;{other}\n",
         )
         for other in ("351,75", "351")
@@ -618,7 +618,7 @@ CASES = [
     ),
     Case(
         "a list of features with decimal commas",
-        "line 2: the value '1,5' is not a number.*decimal point",
+        "line 2.*'1,5'.*decimal point",
         features='id,feature,value\na,u,"1,5"\nb,u,2\n',
     ),
     Case(
@@ -638,7 +638,7 @@ CASES = [
     ),
     Case(
         "a first cell without end",
-        "line 1: a cell of 200,000 characters; is a quotation mark left open",
+        "line 1: a cell of 200,000 characters",
         edges="a" * 200_000 + ",b\nb,c\n",
     ),
     Case(
@@ -648,7 +648,7 @@ CASES = [
     ),
     Case(
         "thousands points in a wide table",
-        "line 2: '1.967' in the column 'w1', beside '0'.*does the point part thousands",
+        "line 2: '1.967' in the column 'w1', beside '0'.*thousands separator",
         features=wide("1")
         .replace(",", ";")
         .replace("a;0;1;", "a;0;1.967;")
@@ -656,18 +656,18 @@ CASES = [
     ),
     Case(
         "names in place of numbers in a folder of OGB's",
-        "edge.csv, line 1: 'a' is not the number of a node",
+        "edge.csv, line 1: 'a'",
         edges=lambda path: (path.mkdir(), (path / "edge.csv").write_text("a,b\n1,2\n")),
         names={"edges": "folder"},
     ),
     Case(
         "a second line without end",
-        "line 3: the line has 3,000,002 characters; are line ends missing",
+        "line 3.*3,000,002 characters",
         edges="source,target\na,b\n" + "y" * 3_000_000 + ",c\n",
     ),
     Case(
         "a matrix that holds no number",
-        "e.mtx: the entry in row 1, column 2 is not finite",
+        "e.mtx.*row 1, column 2",
         edges="%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 nan\n2 3 1\n",
         names={"edges": "e.mtx"},
     ),

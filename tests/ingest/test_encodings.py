@@ -99,7 +99,7 @@ def test_made_features_can_be_made_from_some_of_the_edges(edges: Path, write: Wr
     assert torch.equal(encoded_from(given, seen), given.data.x)
 
 
-def test_camps_without_features_are_told_apart(tmp_path: Path) -> None:
+def test_camps_without_features_are_distinguished(tmp_path: Path) -> None:
     network = nora.load_dataset("polarised")
     names = network.node_names or ()
     ends = network.data.edge_index.t().tolist()

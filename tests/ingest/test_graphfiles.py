@@ -151,7 +151,7 @@ class TestNetworkX:
         assert found.feature_names == ("age",)
         assert "that are not used: pos" in "\n".join(found.notes)
 
-    def test_ids_that_are_written_alike_are_refused(self) -> None:
+    def test_ids_that_are_written_the_same_are_rejected(self) -> None:
         with pytest.raises(ValueError, match=r"graph has several nodes.*written '1'"):
             read_graph(nx.Graph([(1, 2), ("1", 2)]))
 

@@ -1,4 +1,4 @@
-"""Ids in two spellings: joined where a column of floats is the cause, told about where a person must look."""
+"""Ids in two spellings: merged if a column of floats is the cause, reported if a person must look."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TestAlike:
         assert not any("blanks" in note for note in read_graph(edges).notes)
 
 
-def test_ids_that_unicode_writes_in_two_ways_are_told(tmp_path: Path) -> None:
+def test_ids_that_unicode_writes_in_two_ways_are_reported(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\nzo\u00eb,bob\nzoe\u0308,bob\n")
     found = read_graph(tmp_path / "edges.csv")
     assert found.dataset.data.num_nodes == 3

@@ -161,7 +161,7 @@ def test_a_folder_that_pyg_has_processed(tmp_path: Path, collated: bool) -> None
     assert found.dataset.data.y.tolist() == [0, 1, 1, -1]
 
 
-def test_what_a_processed_file_holds_is_used_or_told(tmp_path: Path) -> None:
+def test_what_a_processed_file_holds_is_used_or_reported(tmp_path: Path) -> None:
     stored = {
         "edge_index": torch.tensor([[0, 1, 2], [1, 2, 3]]),
         "edge_weight": torch.tensor([[0.5], [2.0], [1.0]]),  # a column, as transforms leave it
@@ -179,7 +179,7 @@ def test_what_a_processed_file_holds_is_used_or_told(tmp_path: Path) -> None:
         read_graph(tmp_path)
 
 
-def test_labels_of_several_columns_are_told_and_not_used(tmp_path: Path) -> None:
+def test_labels_of_several_columns_are_reported_and_not_used(tmp_path: Path) -> None:
     (tmp_path / "edge.csv").write_text("0,1\n1,2\n2,0\n")
     (tmp_path / "node-label.csv").write_text("0,1\n1,1\n0,0\n")
     found = read_graph(tmp_path)

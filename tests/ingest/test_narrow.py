@@ -77,7 +77,7 @@ def test_blocks_of_any_size_give_the_graph_that_pandas_reads(
         ),
     ],
 )
-def test_a_slip_in_a_list_is_told_with_its_line(tmp_path: Path, row: str, says: str) -> None:
+def test_a_slip_in_a_list_is_reported_with_its_line(tmp_path: Path, row: str, says: str) -> None:
     (tmp_path / "edges.csv").write_text("source,target\nann,bob\nbob,eve\n")
     list_ = tmp_path / "words.csv"
     list_.write_text(f"id,word,count\nann,a,1\nbob,a,3\n\n{row}\neve,c,2\n")

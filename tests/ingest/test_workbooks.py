@@ -1,4 +1,4 @@
-"""Excel workbooks in, as if saved as CSV; what is no single table of values is refused."""
+"""Excel workbooks in, as if saved as CSV; what is not a single table of values is rejected."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def test_a_sketch_that_cannot_fit_is_not_even_tried(
 
 
 class Centred(nn.Module):
-    """Reads a number from a tensor, which nobody can follow."""
+    """Reads a number from a tensor, which cannot be traced."""
 
     def __init__(self) -> None:
         super().__init__()

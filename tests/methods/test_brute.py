@@ -208,7 +208,7 @@ def test_the_influence_of_a_node_is_the_total_of_its_effect() -> None:
     )
 
 
-def test_on_a_directed_graph_a_node_nobody_hears_has_no_influence() -> None:
+def test_on_a_directed_graph_a_node_without_out_edges_has_no_influence() -> None:
     scores = nora.influence(network("sage"), double(directed()), "brute", progress=False)
     assert scores[5] == 0
     assert (scores.scores[:5] > 1e-6).all()

@@ -24,7 +24,7 @@ from nora.engine.compile import lower_model
 from nora.engine.engine import Engine
 from nora.engine.estimate.linear import Linearised
 from nora.engine.exec.kernels import vectorised
-from nora.engine.exec.tally import Tally
+from nora.engine.ir.op import Tally
 from nora.engine.ops.aggregate import Aggregate, Attend
 from nora.engine.ops.reduce import Reduce
 from nora.graph.edit_batch import EditBatch

@@ -88,7 +88,7 @@ def test_equals_the_same_descent_when_targets_count_alone() -> None:
     assert not torch.allclose(found, masked(model, data, **how))
 
 
-def test_adam_moves_every_node_alike() -> None:
+def test_adam_moves_every_node_equally() -> None:
     scores = masked(Weighed(), double(bridge()), optimizer="adam", lr=0.05, epochs=1, **FREE)
     moved = scores[scores > 0]
     assert len(moved) >= 3
@@ -108,7 +108,7 @@ class Sum(nn.Module):
 
 
 def hub() -> Data:
-    """Node 4 is heard by eight others, which stand in a ring and hear two of themselves."""
+    """Node 4 points to eight others, which form a ring."""
     ring = [0, 1, 2, 3, 5, 6, 7, 8]
     edges = [(4, node) for node in ring] + list(zip(ring, ring[1:] + ring[:1], strict=True))
     data = graph(edges, 9)
@@ -146,7 +146,7 @@ def test_targets_in_one_component_leave_the_other_alone() -> None:
     torch.testing.assert_close(scores[3:], torch.full((4,), 1e-3).double(), rtol=0, atol=1e-9)
 
 
-def test_nodes_that_nobody_hears_score_zero() -> None:
+def test_nodes_without_out_edges_score_zero() -> None:
     assert masked(network(), double(isolated()), **FREE)[4:].tolist() == [0, 0]
     assert masked(network(), double(directed()), **FREE)[5] == 0
 

@@ -198,7 +198,7 @@ def test_t2_on_a_star_is_what_hand_calculation_gives() -> None:
     assert scores.scores.tolist() == pytest.approx([middle] + [leaf] * 5, rel=1e-6)
 
 
-def test_a_node_without_edges_scores_zero_and_one_nobody_hears_too() -> None:
+def test_a_node_without_edges_scores_zero_and_one_without_out_edges_too() -> None:
     apart = nora.influence(network(), double(isolated()), "nora", progress=False).scores
     assert apart[4:].tolist() == [0, 0]
     assert (apart[:4] > 0).all()

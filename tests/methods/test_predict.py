@@ -125,7 +125,7 @@ def test_the_seed_decides_which_labels_are_held_back_and_these_are_not_fitted() 
         held_back = [node for node in labels if abs(worth[node + 1] - worth[0]) > 1e-6]
         assert len(held_back) == 4
         sets.add(tuple(held_back))
-        # Learning does not see two of these change places when they are almost alike.
+        # Learning does not see two of these change places when they are almost equal.
         fitted = [node for node in labels if node not in held_back]
         for nodes, unseen in ((held_back, True), (fitted, False)):
             i, j = next((i, j) for i in nodes for j in nodes if i < j and (j - i) % 2 == 0)
@@ -152,7 +152,7 @@ def test_training_stops_when_the_labels_held_back_no_longer_improve(method: str)
 
 @both_methods
 @pytest.mark.parametrize("kind", GRAPHS)
-def test_scores_are_not_negative_and_zero_where_nobody_hears(method: str, kind: str) -> None:
+def test_scores_are_not_negative_and_zero_without_out_edges(method: str, kind: str) -> None:
     data = double(GRAPHS[kind]())
     labels = dict(enumerate([0.0, 5.0, 0.1, 4.0, 0.0]))
     scores = predicted(method, data, labels, epochs=10).scores
@@ -164,7 +164,7 @@ def test_scores_are_not_negative_and_zero_where_nobody_hears(method: str, kind: 
     assert scores[unheard].tolist() == [0] * len(unheard)
 
 
-def test_some_graphs_do_have_nodes_that_nobody_hears() -> None:
+def test_some_graphs_do_have_nodes_without_out_edges() -> None:
     assert 5 not in directed().edge_index[0]
     assert not {4, 5} & set(isolated().edge_index[0].tolist())
 
@@ -217,7 +217,7 @@ def test_predict_n_divides_messages_among_those_who_hear_them(kind: str) -> None
 
 
 @both_methods
-def test_labels_that_are_all_alike_are_learned_without_dividing_by_zero(method: str) -> None:
+def test_labels_that_are_all_equal_are_learned_without_dividing_by_zero(method: str) -> None:
     scores = predicted(method, double(bridge()), dict.fromkeys(range(6), 2.0), epochs=5).scores
     assert torch.isfinite(scores).all()
 

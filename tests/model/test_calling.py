@@ -119,7 +119,7 @@ def test_autoencoders_are_asked_for_logits_of_the_mean(build: Any) -> None:
         return z[0] if isinstance(z, tuple) else z
 
     task = LinkPrediction(pairs, nora.model.tasks.link_prediction.dot_product)
-    # Explicitly the dot product: what is said is not guessed.
+    # Explicitly the dot product: what is given is not guessed.
     expected = nora.influence(model, data, "brute", task, forward=mean, progress=False).scores
     assert torch.allclose(found, expected)
     assert model.training
@@ -133,7 +133,7 @@ def test_a_decoder_that_was_said_is_used_and_not_the_models_own() -> None:
     assert not torch.allclose(found, with_all_arguments(data, pairs))
 
 
-def test_a_decode_that_gives_probabilities_has_to_be_told() -> None:
+def test_a_decode_that_returns_probabilities_needs_a_return_type() -> None:
     class Probable(InTwo):
         def decode(self, z: Tensor, edge_label_index: Tensor) -> Tensor:
             return super().decode(z, edge_label_index).sigmoid()

@@ -76,7 +76,7 @@ class TestWeightsByNodeId:
         assert effect.removal == "isolated"
         assert not effect.counted[2]
 
-    def test_links_are_told_on_the_isolated_graph_too(self) -> None:
+    def test_links_are_checked_on_the_isolated_graph_too(self) -> None:
         task = nora.LinkPrediction(torch.tensor([[0, 1, 2], [3, 2, 6]]))
         with pytest.warns(RuntimeWarning, match="keeps its id"):
             effect = nora.what_if(Table(7), bridge(), 2, task, method="brute")

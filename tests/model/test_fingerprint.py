@@ -1,4 +1,4 @@
-"""Fingerprints: what computes otherwise is told apart, and what computes the same is not."""
+"""Fingerprints: what computes differently is distinguished, and what computes the same is not."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_transforms_that_differ(one: Any, other: Any) -> None:
     assert content_digest(one) != content_digest(other)
 
 
-def test_relations_and_pairs_of_a_task_are_told_apart() -> None:
+def test_relations_and_pairs_of_a_task_are_distinguished() -> None:
     data = double(bridge())
     pairs = some_pairs(data)
 
@@ -143,7 +143,7 @@ def test_relations_and_pairs_of_a_task_are_told_apart() -> None:
     assert len(set(prints)) == 3
 
 
-def test_a_models_own_decoder_is_told_of_with_the_model() -> None:
+def test_a_models_own_decoder_belongs_to_the_model() -> None:
     data = bridge()
     prints = []
     for seed in (0, 1):
@@ -313,7 +313,7 @@ def test_values_are_equal_when_they_are_written_the_same(one: Any, other: Any) -
     assert content_digest(one) == content_digest(copy.deepcopy(one))
 
 
-def test_circles_end_and_are_told_apart() -> None:
+def test_circles_end_and_are_distinguished() -> None:
     def circle(size: int, last: int = 0) -> list[Any]:
         first: list[Any] = []
         here = first

@@ -14,6 +14,7 @@ from torch_geometric.nn import GCNConv, HeteroConv, RGATConv, SAGEConv
 
 import by_hand
 import nora
+from by_hand import without
 from fuzz.branches import CLASSES, ELSEWHERE, FEATURES, KEEPS, Keeps, relational, with_odd_names
 from fuzz.branching import Definition, call
 
@@ -62,6 +63,61 @@ def test_a_cache_of_another_graph_is_refused_by_name() -> None:
         nora.influence(model, GRAPH, "brute", forward=call, progress=False)
 
 
+class Remembers(nn.Module):
+    """Makes something of the graph in its first pass."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.how, self.made, self.done = how, None, False
+        self.conv = SAGEConv(FEATURES, CLASSES)
+
+    def forward(self, data: Data) -> Tensor:
+        x, edges = data.x, data.edge_index
+        degrees = torch.bincount(edges[1], minlength=len(x)).double()
+        if self.how == "a mean":
+            self.made = x.mean(dim=0) if self.made is None else self.made
+            return self.conv(x - self.made, edges)
+        if self.how == "a number":
+            self.made = float(degrees.max()) if self.made is None else self.made
+            return self.conv(x, edges) * self.made
+        if self.how == "a list of edges":
+            self.made = edges.t().tolist() if self.made is None else self.made
+            return self.conv(x, torch.tensor(self.made).t())
+        if self.how == "a flag":
+            if not self.done:
+                self.made, self.done = degrees + 1, True
+            return self.conv(x, edges) / self.made.unsqueeze(1)
+        if not hasattr(self, "later"):
+            self.later = degrees + 1
+        return self.conv(x, edges) / self.later.unsqueeze(1)
+
+    def forget(self) -> None:
+        self.made, self.done = None, False
+        vars(self).pop("later", None)
+
+
+@pytest.mark.parametrize(
+    "how", ["a mean", "a number", "a list of edges", "a flag", "an attribute that comes later"]
+)
+def test_whatever_a_model_has_made_of_the_graph_is_made_again(how: str) -> None:
+    model = Remembers(how).double().eval()
+    nodes = [0, 5, int(GRAPH.edge_index[1].mode().values)]
+    truth = []
+    with torch.no_grad():
+        before = model(GRAPH).softmax(-1)
+        for node in nodes:
+            cut, stays = without(GRAPH, [node])
+            model.forget()
+            truth.append(float((model(cut).softmax(-1) - before[stays]).abs().sum()))
+        model.forget()
+        model(GRAPH)
+    kept = dict(vars(model))
+    found = nora.influence(model, GRAPH, "brute", nodes=nodes, forward=call, progress=False)
+    assert found.scores[nodes].tolist() == pytest.approx(truth)
+    assert all(vars(model)[name] is value for name, value in kept.items())
+
+
 class Layer(nn.Module):
     """One convolution."""
 
@@ -89,7 +145,7 @@ class Parents(Layer):
 
 
 class Made(Layer):
-    """Makes its edges by NumPy, anew in every pass: slow, and right."""
+    """Makes its edges by NumPy, again in every pass: slow, and right."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.conv(x, torch.from_numpy(edge_index.numpy()[::-1].copy()))
@@ -303,15 +359,84 @@ def test_one_edge_in_the_code_is_refused_whichever_it_is(ends: tuple[int, int]) 
 
 
 class LessTheFirst(Layer):
-    """Every row less that of the first node: as if there were an edge from it to all."""
+    """Every row less that of the first node, whichever it is."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.conv(x - x[0], edge_index)
 
 
-def test_a_node_that_all_others_are_compared_with_by_its_place_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"constant ids.*test_foreign\.py.*data\.x"):
-        nora.influence(LessTheFirst().double().eval(), GRAPH, "exact", progress=False)
+def test_a_comparison_with_the_first_node_is_answered() -> None:
+    model = LessTheFirst().double().eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = nora.influence(model, GRAPH, "exact", progress=False)
+    truth = by_hand.influence(model, GRAPH, [0, 5], call=lambda m, d: m(d.x, d.edge_index))
+    assert found.scores[[0, 5]].tolist() == pytest.approx(truth.tolist())
+
+
+class LessTheFourth(Layer):
+    """Every row less that of node 3: as if there were an edge from it to all."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x - x[3], edge_index)
+
+
+NEIGHBOURS = [GRAPH.edge_index[0, GRAPH.edge_index[1] == node].tolist() for node in range(20)]
+
+
+class ByRows(Layer):
+    """Takes the rows apart, and sums those of neighbours from a list."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        rows = x.unbind()
+        near = [sum((rows[k] for k in NEIGHBOURS[i] if k < len(x)), rows[i]) for i in range(len(x))]
+        return self.conv(torch.stack(near), edge_index)
+
+
+class ByComparing(Layer):
+    """Finds one other node for each by comparing ids, which are in the last column of the features."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        same = x[:, -1:].abs().mul(10).long() % 20 == torch.arange(len(x))
+        return self.conv(x + same.double() @ x, edge_index)
+
+
+@pytest.mark.parametrize("kind", [LessTheFourth, ByRows, ByComparing])
+def test_node_ids_that_no_operation_of_torch_reads_as_such_are_refused(kind: type) -> None:
+    with pytest.raises(ValueError, match=r"edges that are not in data, or .* ids .*data\.x"):
+        nora.influence(kind().double().eval(), GRAPH, "brute", progress=False)
+
+
+class OneMarked(Layer):
+    """One node by its id."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        mark = torch.zeros(len(x), 1, dtype=x.dtype)
+        mark[3] = 1.0
+        return self.conv(x, edge_index) * (1 + mark)
+
+
+class RowsToSpare(Layer):
+    """Has a row of its own for every node, and more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(GRAPH.num_nodes + 4, FEATURES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x + self.rows(torch.arange(len(x))), edge_index)
+
+
+@pytest.mark.parametrize("kind", [OneMarked, RowsToSpare])
+def test_what_a_model_knows_of_a_node_stays_with_it(kind: type) -> None:
+    model = kind().double().eval()
+    with pytest.warns(RuntimeWarning, match="isolated"):
+        found = nora.influence(model, GRAPH, "brute", nodes=[1], progress=False)
+    edges = GRAPH.edge_index[:, (GRAPH.edge_index != 1).all(dim=0)]
+    with torch.no_grad():
+        change = model(GRAPH.x, GRAPH.edge_index).softmax(-1) - model(GRAPH.x, edges).softmax(-1)
+    change[1] = 0
+    assert float(found.scores[1]) == pytest.approx(float(change.abs().sum()))
 
 
 class FirstTwice(Layer):

@@ -204,7 +204,7 @@ class TestAsking:
             nora.influence(network(), data, "brute", PAPERS, progress=False)
 
     def test_a_model_with_rows_of_its_own_for_the_nodes_keeps_them(self) -> None:
-        """Deleting a venue would give the others their neighbours' rows, and nobody would notice."""
+        """Deleting a venue would give the others their neighbours' rows, and no error would show it."""
 
         class Holding(Mixed):
             def __init__(self) -> None:

@@ -40,7 +40,7 @@ HOOKS = [
 
 
 def used_model() -> tuple[Patchwork, Data]:
-    """A model in the middle of somebody's work: mixed modes, frozen parts, gradients, a hook."""
+    """A model in the middle of a user's work: mixed modes, frozen parts, gradients, a hook."""
     model, data = patchwork(cached=True), double(bridge())
     model(data.x, data.edge_index).sum().backward()  # fills the cache and the gradients
     model.train()

@@ -39,19 +39,19 @@ BAD_GRAPHS: list[tuple[str, Callable[[], Data], type[Exception], str]] = [
         "edge_index transposed",
         lambda: changed(edge_index=EDGES.t()),
         ValueError,
-        r"edge_index must have shape \[2, num_edges\], got \[16, 2\]",
+        r"edge_index.*got \[16, 2\]",
     ),
     (
         "edge_index flat",
         lambda: changed(edge_index=EDGES.flatten()),
         ValueError,
-        r"edge_index must have shape \[2, num_edges\], got \[32\]",
+        r"edge_index.*got \[32\]",
     ),
     (
         "edge_index of floats",
         lambda: changed(edge_index=EDGES.float()),
         TypeError,
-        r"torch\.long node ids, got torch\.float32; use edge_index\.long\(\)",
+        r"float32; use edge_index\.long\(\)",
     ),
     (
         "edge_index of int32",
@@ -63,13 +63,13 @@ BAD_GRAPHS: list[tuple[str, Callable[[], Data], type[Exception], str]] = [
         "edge to a node beyond",
         lambda: changed(edge_index=torch.tensor([[0, 1], [1, 7]])),
         ValueError,
-        r"edge_index names node 7: the graph has 7 nodes \(0 … 6\)",
+        r"edge_index.*node 7.*\(0 … 6\)",
     ),
     (
         "edge from a negative node",
         lambda: changed(edge_index=torch.tensor([[0, -1], [1, 2]])),
         ValueError,
-        "edge_index names node -1: the graph has 7 nodes",
+        "edge_index.*node -1.*7 nodes",
     ),
     (
         "empty graph",
@@ -81,13 +81,13 @@ BAD_GRAPHS: list[tuple[str, Callable[[], Data], type[Exception], str]] = [
         "NaN features",
         lambda: with_bad_value(float("nan")),
         ValueError,
-        r"x holds NaN or infinite values \(first at node 4\)",
+        r"x holds NaN.*node 4",
     ),
     (
         "infinite features",
         lambda: with_bad_value(float("-inf")),
         ValueError,
-        r"x holds NaN or infinite values \(first at node 4\)",
+        r"x holds NaN.*node 4",
     ),
     (
         "features for other nodes",
@@ -145,7 +145,7 @@ def test_something_that_is_no_task_is_refused() -> None:
 @pytest.mark.parametrize(
     ("ids", "error", "message"),
     [
-        ([9000], ValueError, r"9000 is out of range: the graph.*7 \w+s \(0 … 6\)"),
+        ([9000], ValueError, r"9000 is out of range.*\(0 … 6\)"),
         ([-1, 2], ValueError, "-1 is out of range: the graph.*7"),
         (torch.tensor([7]), ValueError, "7 is out of range"),
         ([0.5, 1.5], TypeError, r"ids must.*integers, got torch\.float32"),
@@ -170,7 +170,7 @@ def test_bad_ids_to_remove_are_refused() -> None:
 
 
 def test_no_targets_at_all_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"targets is empty: name.*least one"):
+    with pytest.raises(ValueError, match=r"targets is empty"):
         nora.influence(network(), double(bridge()), "brute", targets=[])
 
 
@@ -187,7 +187,7 @@ def test_a_model_built_for_other_features_is_refused_with_both_sizes() -> None:
         nora.influence(network(), data, "brute")
 
 
-def test_a_model_with_other_arguments_is_refused_until_told_how_to_call_it() -> None:
+def test_a_model_with_other_arguments_is_rejected_without_forward() -> None:
     class Other(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -309,7 +309,7 @@ def test_a_question_holds_sorted_distinct_nodes() -> None:
     assert problem.targets is None
 
 
-def test_removing_everything_is_refused_because_nobody_is_left_to_change() -> None:
+def test_removing_everything_is_rejected_because_no_prediction_is_left() -> None:
     with pytest.raises(ValueError, match="remove names all 6 nodes"):
         nora.what_if(network(), double(star()), range(6))
 

@@ -29,7 +29,9 @@ numbers = st.floats(-20, 20, width=32)
 
 
 @given(st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=1, max_size=5))
-def test_logits_probabilities_and_log_probabilities_predict_alike(rows: list[list[float]]) -> None:
+def test_logits_probabilities_and_log_probabilities_predict_the_same(
+    rows: list[list[float]],
+) -> None:
     logits = torch.tensor(rows, dtype=torch.float64)
     raw = NodeClassification("raw").predict(logits)
     torch.testing.assert_close(raw.sum(dim=1), torch.ones(len(rows), dtype=torch.float64))
@@ -40,7 +42,7 @@ def test_logits_probabilities_and_log_probabilities_predict_alike(rows: list[lis
 
 
 @given(st.lists(st.lists(numbers, min_size=2, max_size=2), min_size=3, max_size=3))
-def test_link_logits_probabilities_and_log_probabilities_predict_alike(
+def test_link_logits_probabilities_and_log_probabilities_predict_the_same(
     rows: list[list[float]],
 ) -> None:
     z = torch.tensor(rows, dtype=torch.float64) / 10
@@ -154,13 +156,13 @@ def brute(model: nn.Module, task: NodeClassification | None = None, **given: Any
 
 
 class TestWhatTheModelReturns:
-    def test_probabilities_have_to_be_told(self) -> None:
+    def test_probabilities_need_a_return_type(self) -> None:
         model = Rows(3, nn.Softmax(-1))
         with pytest.raises(ValueError, match=r"already.*return_type='probs'\), or .*'raw'"):
             brute(model)
         expected = brute(Rows(3))
         assert torch.allclose(brute(model, NodeClassification("probs")), expected)
-        # What is said is taken at its word.
+        # A return type that is given is not questioned.
         assert not torch.allclose(brute(model, NodeClassification("raw")), expected, rtol=0.1)
 
     def test_log_probabilities_are_logits_too(self) -> None:
@@ -185,7 +187,7 @@ class TestWhatTheModelReturns:
         with pytest.raises(ValueError, match="seems to return probabilities already"):
             nora.what_if(Sure(), library(), ("paper", 0), NodeClassification(node_type="paper"))
 
-    def test_scores_of_pairs_between_zero_and_one_have_to_be_told(self) -> None:
+    def test_scores_of_pairs_between_zero_and_one_need_a_return_type(self) -> None:
         def decoder(z: Tensor, pairs: Tensor) -> Tensor:
             return dot_product(z, pairs).sigmoid()
 
@@ -216,7 +218,7 @@ class TestTwoClasses:
             effect.to_frame(), nora.what_if(both, data, 3, method="brute").to_frame()
         )
 
-    def test_probabilities_have_to_be_told(self) -> None:
+    def test_probabilities_need_a_return_type(self) -> None:
         model = Rows(1, torch.sigmoid)
         with pytest.raises(ValueError, match=r"the model returns numbers between .*'probs'"):
             brute(model)

@@ -71,7 +71,7 @@ def test_without_scores_a_layer_is_a_gcn_with_a_residual(kind: str) -> None:
     torch.testing.assert_close(layer(data.x, data.edge_index), expected)
 
 
-def test_nobody_to_listen_to_is_no_reason_for_nan() -> None:
+def test_a_node_without_neighbours_does_not_give_nan() -> None:
     model = build_model("drgat", FEATURES, 2, hidden_channels=4)
     none = torch.empty(2, 0, dtype=torch.long)
     for rows in (torch.zeros(3, FEATURES), torch.randn(2, FEATURES)):
@@ -170,7 +170,7 @@ def random_graph(directed: bool) -> Data:
 
 
 class TestRemoval:
-    def test_one_layer_reaches_two_hops_since_degrees_are_counted_anew(self) -> None:
+    def test_one_layer_reaches_two_hops_since_degrees_are_counted_again(self) -> None:
         """Without 0, node 1 has one neighbour less, and so speaks to 2 on another scale."""
         data = double(graph([(0, 1), (1, 2), (2, 3)], 4))
         effect = nora.what_if(network("drgat", layers=1), data, remove=0)

@@ -96,7 +96,7 @@ def test_a_layer_with_a_width_of_input_maps_before_it_averages() -> None:
     torch.testing.assert_close(by_name, mixed(results)[0])
 
 
-def test_rows_are_means_so_that_a_constant_stays_and_nobody_gets_nothing() -> None:
+def test_rows_are_means_so_that_a_constant_stays_and_a_node_without_edges_gets_zero() -> None:
     conv = TIMMEConv(None, 1, num_relations=2)
     results = conv.results(torch.full((5, 5, 1), 7.0), edges(five())).squeeze(-1)
     has = torch.tensor([[any(row) for row in A] for A in ADJACENCIES]).t()
@@ -121,7 +121,7 @@ def test_edges_prepared_for_training_give_the_same_with_the_same_gradients() -> 
 
 def test_the_edges_of_another_number_of_relations_are_refused() -> None:
     conv = TIMMEConv(None, 3, num_relations=2)
-    with pytest.raises(ValueError, match="got the edges of 1 relations, not 2"):
+    with pytest.raises(ValueError, match="2 relations, got 1"):
         conv(torch.zeros(5, 5, 3), edges(five())[:1])
 
 
@@ -153,7 +153,7 @@ def test_features_are_numbers_that_stay_with_the_user() -> None:
     torch.testing.assert_close(output(model, moved), output(model, data)[turned])
 
 
-# Without user 2: 0 follows 1 and 3 alone, and nobody replies to anybody.
+# Without user 2: 0 follows 1 and 3 alone, and there are no replies.
 WITHOUT_2 = [
     [[0, half, half, 0], [1, 0, 0, 0], [0] * 4, [1, 0, 0, 0]],
     [[0, half, 0, half], [1, 0, 0, 0], [1, 0, 0, 0], [0] * 4],
@@ -251,7 +251,7 @@ def test_pairs_are_scored_by_the_weights_of_their_relation(nodes: int, pairs: in
     assert (nodes**2 <= DENSE_BELOW * pairs / 3) == (nodes < 40)
 
 
-def test_sources_and_targets_are_told_apart() -> None:
+def test_sources_and_targets_are_distinguished() -> None:
     decoder = RelationDecoder(3, num_relations=1)
     z, one = torch.randn(2, 3), torch.zeros(1, dtype=torch.long)
     there, back = (decoder(z, torch.tensor(pair), one) for pair in ([[0], [1]], [[1], [0]]))

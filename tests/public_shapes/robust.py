@@ -1,4 +1,4 @@
-"""Robust networks: edges weighed by how alike their ends are."""
+"""Robust networks: edges weighted by the similarity of their ends."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_process_opens_an_engine_once_whatever_it_is_asked(run, engine) -> Non
         assert pool.submit(eval, f"len({workers}._OPEN)").result() == 1
 
 
-def test_a_checkpoint_is_finished_by_whoever_comes(pool, run, engine, truth, tmp_path) -> None:
+def test_a_checkpoint_is_finished_by_any_process(pool, run, engine, truth, tmp_path) -> None:
     asked: dict[str, Any] = {"checkpoint": tmp_path / "parts", "progress": False}
     nora.influence(run.model, run.data, "exact", run.task, nodes=range(400), **asked)
     found = run.session(engine=engine).influence("exact", executor=pool, **asked)
@@ -114,7 +114,7 @@ def test_targets_and_links_travel(pool, tmp_path) -> None:
     assert torch.allclose(found.scores, truth.scores, rtol=1e-4, atol=1e-7)
 
 
-def test_a_killed_process_is_told_and_loses_nothing_that_was_done(
+def test_a_killed_process_is_reported_and_loses_nothing_that_was_done(
     run, engine, truth, tmp_path
 ) -> None:
     asked: dict[str, Any] = {"checkpoint": tmp_path / "parts", "progress": False}
@@ -124,7 +124,7 @@ def test_a_killed_process_is_told_and_loses_nothing_that_was_done(
         session.influence("exact", nodes=range(50), executor=pool, **asked)
         os.kill(victim, signal.SIGKILL)
         time.sleep(0.2)
-        with pytest.raises(RuntimeError, match="a worker process has ended"):
+        with pytest.raises(RuntimeError, match="a worker process was killed"):
             session.influence("exact", executor=pool, **asked)
     found = session.influence("exact", **asked)
     assert torch.allclose(found.scores, truth, rtol=1e-6, atol=0)
@@ -213,7 +213,7 @@ sys.stdin.read()
         assert held.stdout.readline() == b"held\n"
         with pytest.raises(BlockingIOError, match="process 17 on there: wait"):
             first.influence("exact", executor=pool, **asked)
-        held.kill()  # whoever is killed holds nothing
+        held.kill()  # a killed process holds nothing
         held.wait()
         found = first.influence("exact", executor=pool, **asked)
         assert torch.allclose(found.scores, truth, rtol=1e-6, atol=0)
@@ -356,7 +356,7 @@ class Poisoned(Executor):
         return future
 
 
-def test_what_is_missing_is_told_after_everything_else_is_done(tmp_path) -> None:
+def test_what_is_missing_is_reported_after_everything_else_is_done(tmp_path) -> None:
     data = nora.load_dataset("karate").data
     data.x = torch.randn(34, 3, generator=torch.Generator().manual_seed(0)).double()
     model = network("gcn")

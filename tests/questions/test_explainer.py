@@ -32,7 +32,7 @@ def explainer(
 
 
 class Weighted(nn.Module):
-    """A model that reads edge weights, and a number that is no tensor."""
+    """A model that reads edge weights, and a number that is not a tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,7 +211,7 @@ def test_links_need_their_pairs() -> None:
         ask.algorithm(Linked(), data.x, data.edge_index, target=None)
 
 
-def test_a_link_model_in_one_piece_is_told_what_to_do() -> None:
+def test_a_link_model_in_one_piece_is_rejected_with_the_remedy() -> None:
     class InOnePiece(nn.Module):
         def forward(self, x: Tensor, edge_index: Tensor, edge_label_index: Tensor) -> Tensor:
             return (x[edge_label_index[0]] * x[edge_label_index[1]]).sum(dim=-1)

@@ -46,7 +46,7 @@ def by_hand(model: torch.nn.Module, data: Data, by: str) -> set[tuple]:
 
 @pytest.mark.parametrize("by", ["nodes", "edges"])
 @pytest.mark.parametrize("name", ["gcn", "gat"])
-def test_every_flip_is_told(name: str, by: str, data: Data) -> None:
+def test_every_flip_is_listed(name: str, by: str, data: Data) -> None:
     model = network(name, seed=6)
     found = nora.fragile(model, data, by=by, progress=False)
     truth = by_hand(model, data, by)
@@ -62,7 +62,7 @@ def test_every_flip_is_told(name: str, by: str, data: Data) -> None:
     assert len(found.flips) == int(scored.scores.sum())
 
 
-def test_nodes_are_told_with_what_is_known_of_them(data: Data) -> None:
+def test_nodes_are_listed_with_name_class_and_margin(data: Data) -> None:
     names = [f"n{node}" for node in range(25)]
     session = nora.Session(network(seed=6), data, names=names, class_names=["a", "b", "c"])
     found = session.fragile(progress=False)

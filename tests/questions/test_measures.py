@@ -213,7 +213,7 @@ def test_types_have_labels_masks_and_groups_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("kind", ["directed", "isolated", "looped"])
-def test_an_effect_is_measured_alike(kind: str) -> None:
+def test_an_effect_is_measured_the_same_way(kind: str) -> None:
     data, model = double(GRAPHS[kind]()), network(seed=3)
     data.y = torch.arange(data.num_nodes) % 3
     names = ["change", "flips", "loss", "accuracy", "class:1"]
@@ -257,7 +257,9 @@ def test_scores_by_measures_are_kept_and_saved(data: Data, tmp_path: Path) -> No
     assert plain[:2].columns["change"].isnan().sum() == 6
 
 
-def test_a_function_in_a_checkpoint_is_told_from_another(data: Data, tmp_path: Path) -> None:
+def test_a_function_in_a_checkpoint_is_distinguished_from_another(
+    data: Data, tmp_path: Path
+) -> None:
     def one(before: Tensor, after: Tensor, items: Tensor) -> Tensor:
         return (before - after)[:, 0]
 
@@ -289,9 +291,9 @@ REFUSED = [
     ({"measure": [3]}, "a measure is a name or a function"),
     ({"measure": lambda before, after, items: before}, "must give one value per item"),
     ({"by": "cam"}, "attribute.*nodes. Did you mean 'camp'"),
-    ({"by": [1, 2]}, "by has 2 values for 8 nodes"),
+    ({"by": [1, 2]}, "by must.*8; got 2"),
     ({"by": "x"}, "must be one value per node"),
-    ({"by": [None] * 8}, "all values are unknown"),
+    ({"by": [None] * 8}, "by has no known value"),
     ({"measure": "flips", "method": "nora"}, "the change of predictions only"),
     ({"measure": "flips", "method": "exakt"}, "Did you mean 'exact'"),
     ({"measure": "flips", "verifi": 2}, "option 'verifi'. Did you mean 'verify'"),

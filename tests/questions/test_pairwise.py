@@ -138,7 +138,7 @@ class TestInfluencers:
             assert frame["influence"].is_monotonic_decreasing
             assert frame["rank"].tolist() == list(range(1, len(frame) + 1))
 
-    def test_the_first_k_are_told(self) -> None:
+    def test_the_first_k_are_listed(self) -> None:
         model, data = network(), double(GRAPHS["two_camps"]())
         every = nora.influencers(model, data, 3, k=99, progress=False)
         assert nora.influencers(model, data, 3, k=2, progress=False).equals(every.head(2))

@@ -114,7 +114,7 @@ def test_relations_and_blends_are_kept(tmp_path: Path) -> None:
     assert torch.equal(found, here)
 
 
-def test_an_opened_session_answers_every_question_alike(engine) -> None:
+def test_an_opened_session_answers_every_question_the_same(engine) -> None:
     folder, model = engine
     opened, fresh = nora.Session.open(folder, model), nora.Session(model, labelled_camps())
     for session in (opened, fresh):
@@ -186,7 +186,7 @@ def test_writing_into_an_opened_graph_is_noticed_and_stays_here(engine) -> None:
     assert torch.equal(nora.Session.open(folder, model, check="all").data.x, labelled_camps().x)
 
 
-def test_nothing_is_overwritten_unasked(engine) -> None:
+def test_nothing_is_overwritten_without_being_asked(engine) -> None:
     folder, model = engine
     with pytest.raises(FileExistsError, match="exists already"):
         nora.prepare(model, labelled_camps(), folder, progress=False)
@@ -260,7 +260,7 @@ def test_a_pass_of_the_model_has_the_memory_to_itself(tmp_path: Path, monkeypatc
     passes = [at for at, event in enumerate(events) if event == "pass"]
     assert len(passes) >= 4
     assert all(events[at - 1] == "room" for at in passes)
-    # What compiled loops read is mapped too, in four bytes, not made anew by every process.
+    # What compiled loops read is mapped too, in four bytes, not made again by every process.
     kept = json.loads((folder / "manifest.json").read_text())
     (ids,) = (own["_ids"] for own in kept["engine"]["objects"].values() if "_ids" in own)
     assert [kept["files"][number]["dtype"] for number in ids["tuple"]] == ["int32", "int32"]

@@ -53,7 +53,7 @@ def cluster() -> Iterator[Any]:
 class TestWithoutACluster:
     """Before this process is connected to one."""
 
-    def test_none_is_told_in_a_line(self, tmp_path, monkeypatch) -> None:
+    def test_none_is_reported_in_a_line(self, tmp_path, monkeypatch) -> None:
         run = nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
         begun = time.monotonic()
         reply = refused("rank", run, "--cluster", "127.0.0.1:9")
@@ -107,7 +107,7 @@ def test_scores_are_those_of_one_process_and_engines_can_be_sent(
     assert torch.allclose(found.scores, truth, rtol=1e-6, atol=0)
     assert found.details["executor"] == "RayCluster"
     assert once_each(tmp_path / "parts", 34)
-    assert ray.is_initialized()  # whoever has connected leaves
+    assert ray.is_initialized()  # the caller that has connected disconnects
 
 
 def test_edges_are_shared_too(cluster, run, engine) -> None:
@@ -132,7 +132,9 @@ def test_a_worker_that_dies_is_made_up_for(cluster, run, engine, truth, tmp_path
     assert once_each(tmp_path / "parts", 34)
 
 
-def test_what_always_ends_its_worker_is_left_out_and_told(cluster, run, engine, tmp_path) -> None:
+def test_what_always_ends_its_worker_is_left_out_and_reported(
+    cluster, run, engine, tmp_path
+) -> None:
     session = run.session(engine=engine)
     deadly = {"moved": Deadly(tmp_path / "died", always=True)}
     with pytest.raises(IncompleteError, match="1 of the nodes are missing") as reply:
@@ -235,7 +237,7 @@ if any("default_worker.py" in word for word in sys.orig_argv):
 
 
 def test_a_cluster_of_its_own_says_what_is_missing_and_how_to_go_on(tmp_path, short_path) -> None:
-    """Five deaths, then it is left out; the command that is told does it, and nothing of Ray is left."""
+    """Five deaths, then it is left out; the printed command does it, and nothing of Ray is left."""
     run = nora.train("gcn", "karate", epochs=2, progress=False).save(tmp_path / "run")
     mark, parts, places = tmp_path / "mark", tmp_path / "parts", tmp_path / "first"
     places.mkdir()
@@ -245,7 +247,7 @@ def test_a_cluster_of_its_own_says_what_is_missing_and_how_to_go_on(tmp_path, sh
     code = "from nora.cli import app; app()"
     asked = ["rank", run, "--nodes", "5", "--cluster", "local", "--checkpoint", parts]
 
-    # A worker that coverage looks into would look for nora, and die, before Ray knows of it: for ever anew.
+    # A worker that coverage looks into would look for nora, and die, before Ray knows of it, again and again.
     around = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 
     def typed(*words: Any) -> subprocess.CompletedProcess[str]:

@@ -71,7 +71,7 @@ def test_an_ended_budget_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.refined == 8
     assert found.certified < 5
     assert f"{found.certified} of 5 certified" in found.certificate
-    # No node that was left out exceeds what is said of the rest.
+    # No node that was left out exceeds the bound of the rest.
     truth = nora.influence(run.model, run.data, "exact", progress=False).scores
     beyond = torch.ones(len(truth), dtype=torch.bool)
     beyond[list(found.nodes)] = False
@@ -125,7 +125,7 @@ def test_every_certified_node_is_among_the_true_first(
     frame = found.to_frame()
     certain = frame[frame["certified"]]
     assert len(certain) == found.certified
-    last = truth.topk(k).values[-1]  # of equals, any may be told
+    last = truth.topk(k).values[-1]  # of equals, any may be listed
     assert all(truth[node] >= last - 1e-9 for node in certain["node"])
 
 

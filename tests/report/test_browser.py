@@ -133,7 +133,7 @@ def test_choosing_a_node_in_the_table_shows_its_effect(watched, run, scores):
     )
     moved = [run.dataset.node_names[node] for node in flips["node"]]
     assert moved
-    assert panel.locator(".changes .turned .node").all_text_contents() == moved
+    assert panel.locator(".changes .flipped .node").all_text_contents() == moved
     assert page.locator("#announcer").inner_text().startswith("Without")
     assert page.url.endswith(f"#node-{first}")
     panel.get_by_role("button", name="Restore").click()
@@ -192,7 +192,7 @@ def test_pointing_at_a_node_shows_its_card_and_its_neighbours(watched, run, scor
     lit = page.evaluate(
         """() => {
             const sigma = window.noraGraph;
-            const ink = getComputedStyle(document.documentElement).getPropertyValue("--tie-lit").trim();
+            const ink = getComputedStyle(document.documentElement).getPropertyValue("--edge-lit").trim();
             return sigma.getGraph().edges().filter(key => sigma.getEdgeDisplayData(key).color === ink).length;
         }"""
     )
@@ -206,8 +206,8 @@ def test_edges_can_be_seen(watched):
     for theme in ("light", "dark"):
         watched.page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
         style = "name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()"
-        paper, tie = (watched.page.evaluate(style, name) for name in ("--paper", "--tie"))
-        light = [sum(int(colour[1:][k : k + 2], 16) for k in (0, 2, 4)) for colour in (paper, tie)]
+        paper, edge = (watched.page.evaluate(style, name) for name in ("--paper", "--edge"))
+        light = [sum(int(colour[1:][k : k + 2], 16) for k in (0, 2, 4)) for colour in (paper, edge)]
         assert abs(light[0] - light[1]) > 150
 
 
@@ -224,7 +224,7 @@ def test_choosing_an_edge_draws_it_in_the_graph(watched, run):
     ]
     lit = """() => {
         const sigma = window.noraGraph;
-        const ink = getComputedStyle(document.documentElement).getPropertyValue("--tie-lit").trim();
+        const ink = getComputedStyle(document.documentElement).getPropertyValue("--edge-lit").trim();
         const graph = sigma.getGraph();
         const own = graph.edges().filter(key => sigma.getEdgeDisplayData(key).color === ink);
         return own.map(key => graph.extremities(key));
@@ -304,7 +304,7 @@ def test_the_command_names_the_node_and_the_run(browser, run, scores, tmp_path, 
     ]
     assert found[0] == ("it's 12" if names else "node 3")
     assert all(name.startswith("it's 12" if names else "node 3") for name in found[:3])
-    if names:  # then the position 33 is nobody's business
+    if names:  # then the position 33 does not matter
         field.fill("33")
         (only,) = page.locator("#finder").get_by_role("option").all_inner_texts()
         assert only.startswith("it's 336")

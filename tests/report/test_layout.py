@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from nora.report.drawing import ties
+from nora.report.drawing import edge_pairs
 from nora.report.layout import apart, force_layout
 
 
@@ -50,6 +50,6 @@ def test_circles_are_pushed_apart():
     assert gap.min() > 0.09
 
 
-def test_a_tie_counts_once_whatever_its_direction_and_number():
-    source, target = ties(np.array([[0, 1, 1, 2, 2], [1, 0, 0, 2, 1]]), 3)
+def test_an_edge_counts_once_whatever_its_direction_and_number():
+    source, target = edge_pairs(np.array([[0, 1, 1, 2, 2], [1, 0, 0, 2, 1]]), 3)
     assert list(zip(source, target, strict=True)) == [(0, 1), (1, 2)]

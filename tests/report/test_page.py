@@ -15,8 +15,8 @@ import nora
 from nora.analysis.reporting import write_report
 from nora.questions.refine import refined
 from nora.report.consequences import consequence
-from nora.report.drawing import ties
-from nora.report.packing import packed_ties, unpacked
+from nora.report.drawing import edge_pairs
+from nora.report.packing import packed_edges, unpacked
 from nora.results.plots.style import COLOURS
 from nora.training.trust import verdict
 from pages import page_value, words
@@ -81,7 +81,7 @@ def test_columns_are_those_of_scores_graph_and_model(page, run, scores):
     assert node["name"] == list(run.dataset.node_names)
 
 
-def test_every_effect_is_told_where_all_fit(run, scores, tmp_path):
+def test_every_effect_is_shown_if_all_fit(run, scores, tmp_path):
     path = write_report(tmp_path / "a.html", run.model, run.data, scores)
     value = page_value(path)
     assert len(value["effect"]) == 1000
@@ -92,17 +92,17 @@ def test_every_effect_is_told_where_all_fit(run, scores, tmp_path):
         )
 
 
-def test_no_more_effects_are_told_than_fit_the_page(run, scores, tmp_path, monkeypatch):
+def test_no_more_effects_are_shown_than_fit_the_page(run, scores, tmp_path, monkeypatch):
     monkeypatch.setattr("nora.report.contents.MOST_BYTES", 500_000)
     path = write_report(tmp_path / "a.html", run.model, run.data, scores)
     assert 16 <= len(page_value(path)["effect"]) < 1000
     assert path.stat().st_size < 510_000
 
 
-def test_ties_are_packed_whole():
+def test_edges_are_packed_whole():
     random = np.random.default_rng(0)
-    source, target = ties(random.integers(0, 50, (2, 200)), 50)
-    found = unpacked(packed_ties(source, target, 50, 1e6))
+    source, target = edge_pairs(random.integers(0, 50, (2, 200)), 50)
+    found = unpacked(packed_edges(source, target, 50, 1e6))
     pairs, at = set(), 0
     for start, amount in enumerate(found["count"]):
         end = start
@@ -111,7 +111,7 @@ def test_ties_are_packed_whole():
             pairs.add((start, end))
         at += amount
     assert pairs == set(zip(source.tolist(), target.tolist(), strict=True))
-    assert packed_ties(source, target, 50, 100) is None
+    assert packed_edges(source, target, 50, 100) is None
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_an_estimate_is_called_one(estimated):
     assert "The top 1 % of nodes (10) carry about" in text
 
 
-def test_every_node_whose_effect_is_told_is_ranked_by_it(estimated):
+def test_every_node_whose_effect_is_shown_is_ranked_by_it(estimated):
     scores, path = estimated
     value = page_value(path)
     assert set(value["effects"]["of"]) == set(value["estimate"]["exact"])
@@ -157,7 +157,7 @@ def test_nothing_is_found_in_differences_within_the_error(run, tmp_path):
     page = write_report(tmp_path / "a.html", run.model, run.data, [poor, degree], session=session)
     text = words(page)
     assert "order the nodes" not in text and "ranks the nodes" not in text
-    # What is said of ranks is near the exact ones, whichever way the error went.
+    # Ranks on the page are near the exact ones, whichever way the error went.
     ranks = exact.to_frame()["rank"]
     for node, rank in re.findall(r"node (\d+) has many edges .*? ranks only about ([\d,]+)", text):
         assert int(rank.replace(",", "")) <= int(ranks[int(node)]) * 1.1
@@ -180,7 +180,7 @@ def test_of_very_many_nodes_the_first_and_a_sample_are_kept(run, scores, tmp_pat
     assert max(value["node"]["rank"]) > 900
 
 
-def test_effects_of_the_first_nodes_only_are_told(page, scores):
+def test_effects_of_the_first_nodes_only_are_shown(page, scores):
     assert {int(key) for key in page_value(page)["effect"]} == set(scores.top(5)["node"])
 
 
@@ -202,9 +202,9 @@ def test_an_effect_lists_who_changes_from_which_class_to_which(page, run, scores
 
 def test_a_weak_model_is_warned_of_once_though_the_caller_gives_other_advice(run, scores, tmp_path):
     weak = verdict("accuracy", 0.5, 0.5, "always answering 'left'", 100)
-    told_in_flags = weak.caution.replace("model= or encoding=", "--model or --encoding")
-    assert told_in_flags != weak.caution
-    about = dict(trust=weak, warnings=[told_in_flags], effects=3, edges=0, progress=False)
+    worded_as_flags = weak.caution.replace("model= or encoding=", "--model or --encoding")
+    assert worded_as_flags != weak.caution
+    about = dict(trust=weak, warnings=[worded_as_flags], effects=3, edges=0, progress=False)
     written = write_report(tmp_path / "r.html", run.model, run.data, scores, **about)
     assert words(written).count("too weak for its influences") == 1
 
@@ -251,7 +251,7 @@ def test_links_are_reported(tmp_path):
     assert f"test AUC {run.metrics['test_auc']:.2f} baseline: guessing 0.50" in words(page)
 
 
-def test_the_whole_graph_is_told_where_the_model_sees_a_part_of_its_edges(tmp_path):
+def test_the_whole_graph_is_shown_if_the_model_sees_a_part_of_its_edges(tmp_path):
     run = nora.train("gcn", "karate", "link", epochs=5, progress=False)
     scores = nora.influence(run.model, run.data, "degree", run.task, progress=False)
     whole = run.dataset.data
@@ -290,8 +290,8 @@ def wheel(spokes: int) -> torch.Tensor:
     return torch.cat([edges, edges.flip(0)], dim=1)
 
 
-@pytest.mark.parametrize(("extra", "told_of"), [(0, True), (1, False)])
-def test_only_a_node_of_clearly_few_ties_is_said_to_have_few(tmp_path, extra, told_of):
+@pytest.mark.parametrize(("extra", "mentioned"), [(0, True), (1, False)])
+def test_only_a_node_of_clearly_few_edges_is_described_so(tmp_path, extra, mentioned):
     # Forty nodes round a hub, ten of them tied to each other: these have many edges, the others three.
     clique = torch.combinations(torch.arange(1, 11)).t()
     edges = torch.cat([wheel(40), clique, clique.flip(0)], dim=1)
@@ -307,7 +307,7 @@ def test_only_a_node_of_clearly_few_ties_is_said_to_have_few(tmp_path, extra, to
     scores = nora.Influence(values, "made up")
     page = write_report(tmp_path / "a.html", model, data, scores, effects=0)
     assert page_value(page)["node"]["rank"][40] == 1
-    assert ("node 40 has few edges" in words(page)) == told_of
+    assert ("node 40 has few edges" in words(page)) == mentioned
 
 
 def test_the_page_loads_nothing(page):
@@ -399,19 +399,19 @@ def test_every_page_carries_the_notices_of_the_libraries_in_it(page):
     ("change", "error", "match"),
     [
         ({"scores": []}, TypeError, "nora.Influence"),
-        ({"scores": nora.Influence(torch.ones(3), "x")}, ValueError, "3 nodes for a graph of 1000"),
+        ({"scores": nora.Influence(torch.ones(3), "x")}, ValueError, "1000; got 3"),
         ({"scores": nora.Influence(torch.ones(1000), "x", task="link")}, ValueError, "link task"),
         (
             {"scores": nora.Influence(torch.full((1000,), float("nan")), "x")},
             ValueError,
             "no node has a score",
         ),
-        ({"names": ["a"]}, ValueError, "1 names for 1000"),
-        ({"class_names": ["a"]}, ValueError, "1 class names for 2"),
+        ({"names": ["a"]}, ValueError, "names.*1000; got 1"),
+        ({"class_names": ["a"]}, ValueError, "class_names.*2; got 1"),
         ({"labels": [0]}, ValueError, "labels must be"),
         ({"effects": -1}, ValueError, "at least 0"),
         ({"data": HeteroData()}, TypeError, "HeteroData"),
-        ({"graph": Data(num_nodes=3)}, ValueError, "graph has 3 nodes, data has 1000"),
+        ({"graph": Data(num_nodes=3)}, ValueError, "graph.*1000; got 3"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_written(

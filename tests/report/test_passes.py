@@ -28,7 +28,7 @@ class Work:
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Work:
-    """Counts from now on, models of one's own and engines alike."""
+    """Counts from now on, for models and engines."""
     # Whether an engine pays is decided as for users, not as the other tests have it.
     monkeypatch.setattr("nora.engine.verify.PREPARING_SHARE", 0.2)
     found, prepare, call = Work(), Engine.prepare, Stack.__call__
@@ -68,7 +68,7 @@ def test_ranking_and_page_of_one_s_own_files_share_one_engine(work: Work, tmp_pa
         if text.startswith("\nThe model ("):
             work.passes = 0
 
-    found = nora.analyse(ties, labels=labels, epochs=5, progress=False, tell=trained)
+    found = nora.analyse(ties, labels=labels, epochs=5, progress=False, on_message=trained)
     found.save(tmp_path / "out", progress=False)
     assert work.preparations == found.session.prepared.preparations == 1
     assert 0 < work.passes <= HANDFUL
@@ -98,4 +98,4 @@ def test_what_is_expected_is_not_counted_twice(work: Work) -> None:
         session.what_if(node % 34)
         if work.preparations:
             break
-    assert 20 < node < 150  # more of the same, which nobody expected
+    assert 20 < node < 150  # unexpectedly more of the same

@@ -70,7 +70,7 @@ def test_where_time_is_short_the_page_says_what_is_missing(
     )
 
 
-def test_no_edges_are_told_when_none_are_asked_for_or_there_are_none(
+def test_no_edges_are_shown_when_none_are_asked_for_or_there_are_none(
     run: Any, tmp_path: Path
 ) -> None:
     scores = nora.influence(run.model, run.data, "exact", progress=False)

@@ -1,4 +1,4 @@
-"""The words on the page: what is said of the model, warnings, names, and that none of them becomes markup."""
+"""The words on the page: verdicts on the model, warnings, names, and that none of them becomes markup."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_warning_about_something_else_does_not_hide_that_the_model_is_weak(wri
     assert "too weak for its influences" in words(page)
 
 
-def test_the_verdict_that_is_given_is_the_one_that_is_told_once(written):
+def test_the_verdict_that_is_given_is_shown_once(written):
     metrics = {"test_accuracy": 0.51, "test_auc": 0.2}
     good = verdict("accuracy", 0.9, 0.6, "always answering 'amber'", 200)
     page = written(metrics=metrics, trust=good)
@@ -78,7 +78,7 @@ def test_only_what_the_task_asks_for_counts_against_a_model(written):
     assert "Read with care" not in words(page)
 
 
-def test_the_model_its_baseline_and_the_run_are_told(written, run):
+def test_the_model_its_baseline_and_the_run_are_shown(written, run):
     metrics = {"test_accuracy": 0.9, "baseline": 0.52}
     page = written(metrics=metrics, model_name="gcn", run="my results/run")
     assert "gcn test accuracy 90 % baseline: most common class 52 %" in words(page)

@@ -72,7 +72,7 @@ def test_correlations_are_what_scipy_says_with_ties_too(
     random = np.random.default_rng(seed)
     a = random.integers(0, levels, size) + offset
     b = random.integers(0, levels, size) + 0.5 * a
-    a[0], a[1], b[1], b[2] = offset, offset + 1, 0, 1  # never all alike
+    a[0], a[1], b[1], b[2] = offset, offset + 1, 0, 1  # never all equal
     found = evaluate(scored(a), scored(b), resamples=0)["value"]
     assert list(found.index) == METRICS
     assert found["pearson"] == pytest.approx(stats.pearsonr(a, b)[0], abs=1e-9)
@@ -193,12 +193,12 @@ def test_without_resamples_there_is_no_interval() -> None:
         0.1,
     ],
 )
-def test_scores_that_are_all_alike_correlate_with_nothing(constant: float) -> None:
-    alike, other = np.full(50, constant), related(50)[1]
-    found = evaluate(scored(alike), scored(other), resamples=20)["value"]
+def test_scores_that_are_all_equal_correlate_with_nothing(constant: float) -> None:
+    equal, other = np.full(50, constant), related(50)[1]
+    found = evaluate(scored(equal), scored(other), resamples=20)["value"]
     assert found[METRICS[:3]].isna().all()
     assert found[METRICS[3:]].between(0, 1).all()
-    assert math.isnan(pearson(torch.from_numpy(alike), torch.from_numpy(alike)))
+    assert math.isnan(pearson(torch.from_numpy(equal), torch.from_numpy(equal)))
 
 
 @pytest.mark.parametrize(

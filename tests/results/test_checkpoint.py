@@ -32,7 +32,7 @@ from nora.results import checkpoint as shards
 
 
 class Notes:
-    """What is left out of an object's state is no part of the model that holds it."""
+    """What is left out of an object's state is not a part of the model that holds it."""
 
     def __init__(self, break_at: int | None) -> None:
         self.removals, self.break_at = 0, break_at

@@ -180,10 +180,10 @@ def test_a_graph_without_edges_is_undirected() -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"names": ["a"]}, "1 names for 6 nodes"),
-        ({"scores": torch.ones(5)}, "5 scores for 6 nodes"),
-        ({"labels": torch.ones(7).long()}, "7 labels for 6 nodes"),
-        ({"predictions": torch.ones(2, 6)}, "2 predictions for 6 nodes"),
+        ({"names": ["a"]}, "names.*6; got 1"),
+        ({"scores": torch.ones(5)}, "scores.*6; got 5"),
+        ({"labels": torch.ones(7).long()}, "labels.*6; got 7"),
+        ({"predictions": torch.ones(2, 6)}, "predictions.*6; got 2"),
         ({"predictions": torch.full((6, 2), -3.0)}, r"pass logits.softmax\(dim=-1\)"),
         ({"predictions": torch.arange(6), "class_names": ["a", "b"]}, "but class 5 occurs"),
     ],

@@ -102,7 +102,7 @@ def test_the_lorenz_curve_tells_the_share_of_the_first_nodes() -> None:
     assert curve[-1].tolist() == [100, 100]
 
 
-def test_in_a_small_graph_the_same_node_is_told_once() -> None:
+def test_in_a_small_graph_the_same_node_is_named_once() -> None:
     figure = Influence(torch.tensor([5.0] + [1.0] * 15), "brute").plot()
     assert texts(figure) == ["top 1 % (1 node): 25 %", "top 10 % (2 nodes): 30 %"]
 

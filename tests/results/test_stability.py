@@ -1,4 +1,4 @@
-"""Several models: who is held, by hand, and what is said of it."""
+"""Several models: which nodes are held, by hand, and the verdict."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_verdict_is_about_the_first_models_nodes(
         assert "not a finding about the data" in found.caution
 
 
-def test_seeds_and_architectures_are_told_apart() -> None:
+def test_seeds_and_architectures_are_distinguished() -> None:
     found = several([4.0, 3, 2, 1], [4, 3, 2, 1], [1, 2, 3, 4], models="aab")
     assert "differ in their seed share 2.0 of 2" in found.finding
     assert "models of two architectures share 0.0 of 2" in found.finding
@@ -64,9 +64,9 @@ def test_seeds_and_architectures_are_told_apart() -> None:
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(ValueError, match="two models or more"):
+    with pytest.raises(ValueError, match="at least two models"):
         several([1.0, 2])
-    with pytest.raises(ValueError, match="every node's score"):
+    with pytest.raises(ValueError, match="every node"):
         several([1.0, float("nan")], [1, 2])
     with pytest.raises(ValueError, match="k must lie between 1 and 2"):
         several([1.0, 2], [1, 2], k=3)

@@ -112,7 +112,7 @@ class Soak:
             found.problems.append(f"{label}: finished work is gone: {sorted(lost)[:3]}")
         if {file: digest for file, digest in inputs(place).items() if file in given} != given:
             found.problems.append(f"{label}: an input has changed")
-        found.counts["left half written, under names nobody reads"] += left_over(place)
+        found.counts["left half written, under names that are not read"] += left_over(place)
         found.trials += 1
         shutil.rmtree(place)
 

@@ -161,5 +161,5 @@ def finished_parts(place: Path) -> dict[str, str]:
 
 
 def left_over(place: Path) -> int:
-    """What killed processes have left half written, under names that nobody reads."""
+    """What killed processes have left half written, under names that are not read."""
     return sum(1 for file in place.rglob(".*"))

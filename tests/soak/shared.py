@@ -45,7 +45,7 @@ MOST_KILLS, WORKERS_TURN = 9, 5
 BEGINNINGS_TURN = 4
 # How long workers may outlive their driver.
 ORPHANED_SECONDS = 10.0
-ENDED_WORKER = "a worker process has ended"
+ENDED_WORKER = "a worker process was killed"
 CLUSTER = """
 import os, sys
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -118,7 +118,7 @@ class Shared:
             session.influence("exact", executor=pool, **asked)
 
     def _usual(self) -> tuple[float, float]:
-        """How long a run takes that nobody disturbs: until it has finished something, and from there on."""
+        """How long an undisturbed run takes: until it has finished something, and from there on."""
         parts = self.folder / "right"
         child, begun = forked(lambda: self._drive(parts)), time.monotonic()
         while not finished(parts) and time.monotonic() - begun < HANGS_AFTER:
@@ -171,7 +171,7 @@ class Shared:
         parts = self.folder / f"{self.found.trials}"
         before = len(self._values(parts))
         workers = workers_of(child) if name == "pool" else ray_workers(self.cluster)
-        # Python's pools leave behind whom they have given nothing yet: nobody there knows of the driver.
+        # Python's pools can leave workers behind that never received work: they do not know of the driver.
         begun = [one for one in workers if threads_of(one) > 1]
         if whom == "worker":
             hit = bool(workers) and killed(max(workers))

@@ -97,7 +97,7 @@ def test_parties_of_few_users_count_as_much_as_others() -> None:
     network = nora.train("timme", made, epochs=1, hidden_channels=4, progress=False)
     known = network.split.nodes.train
     logits = torch.zeros(60, 2)
-    logits[:, 0] = 3  # everybody is said to be even
+    logits[:, 0] = 3  # everything is predicted even
     weighted = cross_entropy(logits[known], y[known], balanced=True)
     each = [F.cross_entropy(logits[known][y[known] == k], y[known][y[known] == k]) for k in (0, 1)]
     assert weighted == pytest.approx(float(sum(each) / 2))

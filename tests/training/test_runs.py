@@ -193,7 +193,7 @@ def test_a_flipped_byte_is_named_with_its_file(name: str, where: float, folder: 
     content[int(where * len(content))] ^= 1
     (folder / name).write_bytes(content)
     with pytest.raises(
-        ValueError, match=rf"{name} is (not as it was written|not readable|of kind)"
+        ValueError, match=rf"{name} (was changed after it was written|is (not readable|of kind))"
     ):
         nora.load_run(folder)
 
@@ -204,7 +204,7 @@ def test_a_file_of_another_run_is_named(name: str, folder: Path, tmp_path: Path)
         "gat", "karate", epochs=3, cycle=1, seed=5, hidden_channels=4, heads=3, progress=False
     ).save(tmp_path / "other")
     (other / name).replace(folder / name)
-    with pytest.raises(ValueError, match=f"{name} is not as it was written"):
+    with pytest.raises(ValueError, match=f"{name} was changed"):
         nora.load_run(folder)
 
 
@@ -294,7 +294,7 @@ class TestTheGraphOfARun:
         with pytest.raises(ValueError, match=r"dataset\.json is.*node_names holds 0"):
             nora.load_run(own)
 
-    def test_another_graph_is_told_apart(self, own: Path) -> None:
+    def test_another_graph_is_distinguished(self, own: Path) -> None:
         graph = safetensors.torch.load_file(without_checksums(own) / "dataset.safetensors")
         graph["x.values"] = graph["x.values"] * 2  # one-hot: kept by what is not zero
         safetensors.torch.save_file(graph, own / "dataset.safetensors")
@@ -347,7 +347,7 @@ def posed(split: Split) -> Data:
 
 
 @pytest.mark.parametrize("task", ["node", "link"])
-def test_the_split_is_the_one_of_the_training_whoever_draws_another(
+def test_the_split_is_the_one_of_the_training_even_if_another_is_drawn(
     task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = nora.train("gcn", "karate", task, epochs=2, cycle=1, seed=4, progress=False)
@@ -437,7 +437,7 @@ class TestGraphsOfOnesOwn:
             (lambda data: data["user"].__delattr__("x"), r"x .*ids 0 … 39.*torch.arange\(40\)"),
         ],
     )
-    def test_relations_that_timme_cannot_take_are_told(self, change: Any, message: str) -> None:
+    def test_relations_that_timme_cannot_take_are_reported(self, change: Any, message: str) -> None:
         data = camps().data
         data = change(data) or data
         with pytest.raises(ValueError, match=message):
@@ -454,7 +454,7 @@ class TestAsking:
         assert "name" in effect.to_frame()
         assert effect.total == pytest.approx(scores[33], rel=1e-4)
 
-    def test_a_name_that_nobody_has_is_refused_with_the_nearest(self) -> None:
+    def test_an_unknown_name_is_rejected_with_the_nearest(self) -> None:
         run = nora.train("gcn", "karate", epochs=5, progress=False)
         with pytest.raises(ValueError, match=r"named 'membre 3'. Did you mean 'member 3'"):
             run.what_if("membre 3")

@@ -105,7 +105,7 @@ def test_every_cycle_shifts_by_a_fifth_of_the_edges(network_of_camps: Data) -> N
     tests = [undirected(positives(split, "test")) for split in splits]
     count = network_of_camps.num_edges // 2
     assert all(abs(len(part) - count / CYCLES) <= 1 for part in tests)
-    # A fifth of the edges is no whole number: an edge may be left over between two cycles.
+    # A fifth of the edges is not a whole number: an edge may be left over between two cycles.
     assert len(undirected(network_of_camps.edge_index) - set.union(*tests)) < CYCLES
     assert len(tests[0] & tests[1]) <= 1
 

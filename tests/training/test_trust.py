@@ -20,7 +20,7 @@ from nora.training.trust import DEGREES, GUESSING, assess, degree_auc, verdict
 
 
 def with_accuracy(labels: list[int], accuracy: float) -> nora.Run:
-    """A run on as many nodes, which is said to have this accuracy."""
+    """A run on as many nodes, with this claimed accuracy."""
     data = nora.load_dataset("karate").data.clone()
     y = torch.tensor(labels * (1 + 1000 // len(labels)))[:1000]
     order = torch.randperm(1000, generator=torch.Generator().manual_seed(0))

@@ -27,8 +27,8 @@ function marks({ report, selection }) {
   if (edge) return [key("edge", "removed"), key("sizes", "size: influence")];
   if (!removed.length || !effect) return [key("sizes", "size: influence")];
   return [
-    key("gone", "removed"),
-    key("turned", report.task === "node" ? "would flip to this class" : "a pair at it would flip"),
+    key("removed", "removed"),
+    key("flipped", report.task === "node" ? "would flip to this class" : "a pair at it would flip"),
     key("sizes", "size: change"),
   ];
 }
@@ -40,15 +40,15 @@ function partly(shown, { report, data }) {
     const more = shown.left ? ` ${count(shown.left, "more neighbour")} ${shown.left === 1 ? "is" : "are"} not drawn.` : "";
     return `Drawn: ${name}, its neighbours, and the other nodes that its removal would change.${more}`;
   }
-  const { tied, edges } = report.drawing;
-  const alone = report.num_nodes - tied;
+  const { connected, edges } = report.drawing;
+  const alone = report.num_nodes - connected;
   const parts = [];
-  if (shown.nodes.length < tied) {
+  if (shown.nodes.length < connected) {
     parts.push(`Drawn: ${number(shown.nodes.length)} of ${count(report.num_nodes, "node")}, the most influential and their neighbours.`);
-  } else if (tied && alone) {
+  } else if (connected && alone) {
     parts.push(`${count(alone, "node")} without any edge ${alone === 1 ? "is" : "are"} not drawn.`);
   }
-  if (shown.ties < edges) parts.push(`${number(shown.ties)} of the ${number(edges)} edges among them are drawn.`);
+  if (shown.numEdges < edges) parts.push(`${number(shown.numEdges)} of the ${number(edges)} edges among them are drawn.`);
   return parts.join(" ");
 }
 
@@ -56,7 +56,7 @@ export function canvas(place, page) {
   const { report, selection } = page;
   const all = scene(report.drawing);
   // Of a large graph only a part is drawn, so that what is chosen gets a drawing of its own.
-  const part = all.nodes.length < report.drawing.tied;
+  const part = all.nodes.length < report.drawing.connected;
   let shown = all;
   let still = null;
   let live = null;
@@ -101,7 +101,7 @@ export function canvas(place, page) {
     // For tests and the curious.
     window.noraGraph = live.sigma;
   }
-  const tell = () => {
+  const describe = () => {
     keys.replaceChildren(...classKeys(shown, page), ...marks(page));
     summary.textContent = partly(shown, page);
   };
@@ -115,7 +115,7 @@ export function canvas(place, page) {
     } else {
       for (const one of drawers) one.update(from);
     }
-    tell();
+    describe();
   });
-  tell();
+  describe();
 }

@@ -54,7 +54,7 @@ export function interactive(stage, page, first) {
   let lit = null;
   let labels = [];
   let moved = false;
-  let tie = null;
+  let picked = null;
   const graph = new Graph({ multi: false, type: "undirected" });
   const hover = card(page);
   fill(graph, shown, data);
@@ -81,14 +81,14 @@ export function interactive(stage, page, first) {
       return { ...one, size: own.radius, ...tint, thick: own.thick, forceLabel: own.label && !quiet, label, zIndex: quiet ? 0 : own.layer };
     },
     edgeReducer(key, one) {
-      if (hovered !== null && graph.hasExtremity(key, hovered)) return { ...one, size: 1.6, color: colour("--tie-lit"), zIndex: 2 };
-      if (tie && graph.hasExtremity(key, tie[0]) && graph.hasExtremity(key, tie[1])) return { ...one, size: 4, color: colour("--tie-lit"), zIndex: 3 };
+      if (hovered !== null && graph.hasExtremity(key, hovered)) return { ...one, size: 1.6, color: colour("--edge-lit"), zIndex: 2 };
+      if (picked && graph.hasExtremity(key, picked[0]) && graph.hasExtremity(key, picked[1])) return { ...one, size: 4, color: colour("--edge-lit"), zIndex: 3 };
       const { removed, edge } = selection.state;
       const places = removed.map(shown.placeOf).filter((place) => place !== null);
-      if (places.some((place) => graph.hasExtremity(key, String(place)))) return { ...one, size: 1.3, color: colour("--tie-chosen"), zIndex: 1 };
+      if (places.some((place) => graph.hasExtremity(key, String(place)))) return { ...one, size: 1.3, color: colour("--edge-chosen"), zIndex: 1 };
       const quiet = hovered !== null || edge || (removed.length && shown.centre === undefined);
-      const many = removed.length || shown.ties > MANY_EDGES;
-      return { ...one, size: 1, color: colour(quiet ? "--tie-faded" : many ? "--tie-many" : "--tie"), zIndex: 0 };
+      const many = removed.length || shown.numEdges > MANY_EDGES;
+      return { ...one, size: 1, color: colour(quiet ? "--edge-faded" : many ? "--edge-many" : "--edge"), zIndex: 0 };
     },
   });
 
@@ -128,8 +128,8 @@ export function interactive(stage, page, first) {
   // The chosen edge is drawn in any case; of very many edges only some are.
   function drawTie() {
     if (graph.hasEdge("chosen")) graph.dropEdge("chosen");
-    tie = chosenEdge(shown, selection.state)?.map(String) ?? null;
-    if (tie && tie[0] !== tie[1] && !graph.hasEdge(...tie)) graph.addEdgeWithKey("chosen", ...tie);
+    picked = chosenEdge(shown, selection.state)?.map(String) ?? null;
+    if (picked && picked[0] !== picked[1] && !graph.hasEdge(...picked)) graph.addEdgeWithKey("chosen", ...picked);
   }
 
   onTheme(() => {
@@ -155,8 +155,8 @@ export function interactive(stage, page, first) {
       changes = affected(shown, selection.state.effect, data);
       drawTie();
       sigma.refresh({ skipIndexation: false });
-      const places = tie ?? selection.state.removed.map(shown.placeOf).filter((place) => place !== null);
-      if (!selection.state.removed.length && !tie) {
+      const places = picked ?? selection.state.removed.map(shown.placeOf).filter((place) => place !== null);
+      if (!selection.state.removed.length && !picked) {
         if (moved) move(middle);
         moved = false;
       } else if (places.length && from !== "graph") {

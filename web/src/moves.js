@@ -1,4 +1,4 @@
-// From which class to which predictions would turn: a few as bars, many as a table.
+// From which class to which predictions would flip: a few as bars, many as a table.
 
 import { coloured } from "./card.js";
 import { el, withVariables } from "./dom.js";

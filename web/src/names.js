@@ -30,11 +30,11 @@ export function names(wanted, points, box) {
     }
     taken.push(best);
     const edge = { x: Math.min(Math.max(x, best.left), best.right), y: Math.min(Math.max(y, best.top), best.bottom) };
-    const far = Math.hypot(edge.x - x, edge.y - y) > 6;
+    const away = Math.hypot(edge.x - x, edge.y - y) > 6;
     return svg(
       "g",
       { class: "name" },
-      far ? svg("line", { x1: x, y1: y, x2: edge.x, y2: edge.y }) : null,
+      away ? svg("line", { x1: x, y1: y, x2: edge.x, y2: edge.y }) : null,
       svg("text", { x: best.cx, y: best.cy + 4, "text-anchor": "middle" }, label),
     );
   });

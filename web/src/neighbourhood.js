@@ -1,5 +1,5 @@
 // A node's own neighbourhood as a scene: the node in the middle, its neighbours around it, and beyond them the
-// other nodes its removal changes, each next to the neighbour that ties it to the middle.
+// other nodes its removal changes, each next to the neighbour that connects it to the middle.
 
 import { scene } from "./scene.js";
 
@@ -45,28 +45,28 @@ export function neighbourhood(state, { data, source }) {
   const neighbours = all
     .sort((a, b) => (changes.get(a) ?? Infinity) - (changes.get(b) ?? Infinity) || byInfluence(data)(a, b))
     .slice(0, NEIGHBOURS);
-  const tied = new Set(all);
-  const far = [...changes.keys()].filter((position) => position !== centre && !tied.has(position)).slice(0, CHANGED);
+  const adjacent = new Set(all);
+  const further = [...changes.keys()].filter((position) => position !== centre && !adjacent.has(position)).slice(0, CHANGED);
   const parent = new Map();
-  const ties = [];
-  const inside = new Set([centre, ...neighbours, ...far]);
+  const edges = [];
+  const inside = new Set([centre, ...neighbours, ...further]);
   for (const position of neighbours) {
-    ties.push([centre, position]);
-    const reached = source.neighbours(position);
-    if (!Array.isArray(reached)) continue;
-    for (const other of reached) {
+    edges.push([centre, position]);
+    const others = source.neighbours(position);
+    if (!Array.isArray(others)) continue;
+    for (const other of others) {
       if (!inside.has(other) || other === centre || other === position) continue;
-      if (!tied.has(other)) {
+      if (!adjacent.has(other)) {
         if (!parent.has(other)) parent.set(other, position);
-        ties.push([position, other]);
-      } else if (position < other) ties.push([position, other]);
+        edges.push([position, other]);
+      } else if (position < other) edges.push([position, other]);
     }
   }
   neighbours.sort((a, b) => data.classOf(a) - data.classOf(b) || byInfluence(data)(a, b));
   const first = rings(neighbours, neighbours.length > 20 ? 1500 : 1100);
   const angle = (position) => first.placed.get(parent.get(position))?.angle ?? 2 * Math.PI;
-  far.sort((a, b) => angle(a) - angle(b));
-  const second = rings(far, first.outer + ROOM);
+  further.sort((a, b) => angle(a) - angle(b));
+  const second = rings(further, first.outer + ROOM);
   const place = new Map([[centre, { angle: 0, radius: 0 }], ...first.placed, ...second.placed]);
   const nodes = [...place.keys()];
   const at = new Map(nodes.map((position, index) => [position, index]));
@@ -76,7 +76,7 @@ export function neighbourhood(state, { data, source }) {
     x: nodes.map((position) => 5000 + place.get(position).radius * Math.cos(place.get(position).angle)),
     y: nodes.map((position) => 5000 + 0.8 * place.get(position).radius * Math.sin(place.get(position).angle)),
     size: nodes.map((position) => Math.sqrt(Math.max(0, data.node.influence[position] ?? 0) / most)),
-    edge: ties.slice(0, EDGES).flatMap(([from, to]) => [at.get(from), at.get(to)]),
+    edge: edges.slice(0, EDGES).flatMap(([from, to]) => [at.get(from), at.get(to)]),
   });
   return { ...shown, left: all.length - neighbours.length, centre };
 }

@@ -28,7 +28,7 @@ export function palette(report) {
   };
 }
 
-// What a state is about: the removed nodes' own classes, where predictions go, whom they are tied to.
+// What a state is about: the removed nodes' own classes, where predictions go, their neighbours.
 export function classesOf({ removed, effect, neighbours }, data) {
   const counts = new Map();
   const add = (index, weight) => counts.set(index, (counts.get(index) ?? 0) + weight);

@@ -65,13 +65,13 @@ function facts(position, effect, page) {
 export function summary(position, effect, { data, report }) {
   const shift = `${count(effect.reached, "prediction")} would change by ${report.noticeable} or more`;
   const total = report.task === "node" ? report.num_items - 1 : report.num_items;
-  const turn = `${number(effect.flips)} of ${number(total)} ${report.task === "node" ? "other nodes would flip to another class" : "pairs would flip"}`;
+  const flips = `${number(effect.flips)} of ${number(total)} ${report.task === "node" ? "other nodes would flip to another class" : "pairs would flip"}`;
   return el(
     "p",
     { class: "summary" },
     "Without ",
     el("strong", {}, data.nameOf(position)),
-    effect.flips ? [", ", el("strong", {}, turn), `; ${shift}.`] : `, no prediction would flip; ${shift}.`,
+    effect.flips ? [", ", el("strong", {}, flips), `; ${shift}.`] : `, no prediction would flip; ${shift}.`,
   );
 }
 
@@ -84,17 +84,17 @@ function nodeRow(effect, at, page) {
   const { className } = page.data;
   const from = effect.from[at];
   const to = effect.to[at];
-  const turned = from !== to;
+  const flipped = from !== to;
   return el(
     "li",
-    { class: turned ? "turned" : null },
+    { class: flipped ? "flipped" : null },
     nodeButton(effect.node[at], page),
     el(
       "span",
       { class: "way" },
       coloured(el("span", { class: "chip" }, `${className(from)} ${percent(effect.before[at])}`), from, page),
       el("span", { class: "arrow" }, " → "),
-      coloured(el("span", { class: "chip" }, turned ? `${className(to)} ${percent(effect.after[at])}` : percent(effect.after[at])), to, page),
+      coloured(el("span", { class: "chip" }, flipped ? `${className(to)} ${percent(effect.after[at])}` : percent(effect.after[at])), to, page),
     ),
     el("span", { class: "value", title: "change of the class probabilities" }, change(effect.change[at])),
   );
@@ -105,7 +105,7 @@ function pairRow(effect, at, page) {
   const after = effect.after[at];
   return el(
     "li",
-    { class: before > 0.5 !== after > 0.5 ? "turned" : null },
+    { class: before > 0.5 !== after > 0.5 ? "flipped" : null },
     el("span", { class: "pair" }, nodeButton(effect.source[at], page), el("span", { class: "muted" }, " – "), nodeButton(effect.target[at], page)),
     el("span", { class: "way" }, `${percent(before)} → ${percent(after)}`),
     el("span", { class: "value", title: "change of the probability" }, change(effect.change[at])),

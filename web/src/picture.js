@@ -17,9 +17,9 @@ export function picture(page, first) {
   const x = (at) => shown.x[at] / 10;
   const y = (at) => SIZE - shown.y[at] / 10;
   const root = svg("svg", { class: "picture", role: "img", "aria-label": "The graph" });
-  const ties = svg("path", { class: "ties" });
-  const own = svg("path", { class: "ties chosen" });
-  const cut = svg("path", { class: "ties edge" });
+  const edges = svg("path", { class: "edges" });
+  const own = svg("path", { class: "edges chosen" });
+  const chosen = svg("path", { class: "edges edge" });
   const layer = svg("g");
   const labels = svg("g", { class: "labels" });
   const line = ([from, to]) => `M${x(from).toFixed(1)} ${y(from).toFixed(1)}L${x(to).toFixed(1)} ${y(to).toFixed(1)}`;
@@ -54,9 +54,9 @@ export function picture(page, first) {
       ...order.filter((at) => looks[at].label).slice(-24).map((at) => name(at, looks[at].radius * 1.15 + 4)),
     );
     const places = state.removed.map(shown.placeOf).filter((place) => place !== null);
-    const tie = chosenEdge(shown, state);
-    ties.classList.toggle("faded", state.removed.length > 0 || Boolean(state.edge));
-    cut.setAttribute("d", tie ? line(tie) : "");
+    const picked = chosenEdge(shown, state);
+    edges.classList.toggle("faded", state.removed.length > 0 || Boolean(state.edge));
+    chosen.setAttribute("d", picked ? line(picked) : "");
     own.setAttribute("d", places.length ? [...shown.edges()].filter((edge) => places.some((place) => edge.includes(place))).map(line).join("") : "");
     frame();
   }
@@ -68,7 +68,7 @@ export function picture(page, first) {
     circles = shown.nodes.map((position, at) =>
       svg("circle", { cx: x(at).toFixed(1), cy: y(at).toFixed(1), onclick: () => selection.select(position, "graph") }, svg("title", {}, data.nameOf(position))),
     );
-    ties.setAttribute("d", [...shown.edges()].map(line).join(""));
+    edges.setAttribute("d", [...shown.edges()].map(line).join(""));
     update();
   }
 
@@ -85,7 +85,7 @@ export function picture(page, first) {
     frame();
   }
 
-  root.append(ties, own, cut, layer, labels);
+  root.append(edges, own, chosen, layer, labels);
   show(first);
   return {
     root,

@@ -4,7 +4,7 @@
 const SMALL = 2;
 const LARGE = 17;
 const NAMED = 8;
-// Of those that turn, so many are named without being asked.
+// Of those that flip, so many are named without being asked.
 const NAMED_CHANGES = 20;
 
 // Nodes by position, their places (0 … 10,000), sizes (0 … 1), and edges as pairs of places in the list.
@@ -19,7 +19,7 @@ export function scene({ node, x, y, size, edge }) {
     nodes: node,
     x,
     y,
-    ties: edge.length / 2,
+    numEdges: edge.length / 2,
     neighbours,
     placeOf: (position) => places.get(position) ?? null,
     // Radius in pixels.
@@ -37,25 +37,25 @@ export function scene({ node, x, y, size, edge }) {
   };
 }
 
-// What a removal does to each drawn node it changes: how much, and to which class it would turn.
+// What a removal does to each drawn node it changes: how much, and to which class it would flip.
 export function affected(shown, effect, data) {
   const found = new Map();
   if (!effect) return found;
   const most = effect.change.reduce((a, b) => Math.max(a, b), 1e-9);
-  const add = (other, at, turned, to) => {
+  const add = (other, at, flipped, to) => {
     const place = shown.placeOf(other);
     if (place === null) return;
     const known = found.get(place);
     const share = effect.change[at] / most;
-    if (!known || (turned && !known.turned) || share > known.share) {
-      found.set(place, { share: Math.max(share, known?.share ?? 0), turned: turned || Boolean(known?.turned), to, at });
+    if (!known || (flipped && !known.flipped) || share > known.share) {
+      found.set(place, { share: Math.max(share, known?.share ?? 0), flipped: flipped || Boolean(known?.flipped), to, at });
     }
   };
   effect.change.forEach((_, at) => {
     if (effect.node) add(effect.node[at], at, effect.from[at] !== effect.to[at], effect.to[at]);
     else {
-      const turned = effect.before[at] > 0.5 !== effect.after[at] > 0.5;
-      for (const end of [effect.source[at], effect.target[at]]) add(end, at, turned, data.classOf(end));
+      const flipped = effect.before[at] > 0.5 !== effect.after[at] > 0.5;
+      for (const end of [effect.source[at], effect.target[at]]) add(end, at, flipped, data.classOf(end));
     }
   });
   return found;
@@ -88,7 +88,7 @@ export function look(shown, at, state, changes, { data, colours }) {
     return { radius: state.effect ? 2.4 : shown.radius(at), ...quiet, thick: 0.1, label: false, layer: 0 };
   }
   const size = 3 + 7 * Math.sqrt(change.share);
-  if (change.turned) {
+  if (change.flipped) {
     return { radius: Math.max(size, 6.5), colour: colours.colour(change.to), ring: "--ink", thick: 0.28, label: change.at < NAMED_CHANGES, layer: 3 };
   }
   return { radius: size, colour: own, ring: "--paper", thick: 0.12, label: false, layer: 2 };

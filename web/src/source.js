@@ -3,8 +3,8 @@
 //   value              what is known from the start, as nora.report.contents writes it
 //   has(position)      whether the effect of this node's removal can be had here
 //   effect(removed)    what the removal of these positions, together, would change; null where this source
-//                      cannot tell. A value, or a promise of one
-//   neighbours(position)  positions tied to a node, or null where they are not known; or a promise
+//                      does not know. A value, or a promise of one
+//   neighbours(position)  neighbours of a node, by position, or null where they are not known; or a promise
 //
 // A page that is one file has everything inside (`embedded`); one that is served gives the same four.
 
@@ -15,7 +15,7 @@ function unpacked(text) {
   return JSON.parse(strFromU8(unzlibSync(packed)));
 }
 
-// Ties as Python packs them: of each node how many partners come after it, and the steps from each to the next.
+// Edges as Python packs them: of each node how many partners come after it, and the steps from each to the next.
 function adjacency({ count, step }) {
   const neighbours = count.map(() => []);
   let at = 0;
@@ -48,8 +48,8 @@ export function embedded(text) {
       return opened.get(piece)[at % each];
     },
     neighbours(position) {
-      if (!pieces.ties) return null;
-      neighbours ??= adjacency(unpacked(pieces.ties));
+      if (!pieces.edges) return null;
+      neighbours ??= adjacency(unpacked(pieces.edges));
       return neighbours[position];
     },
   };

@@ -87,7 +87,7 @@ def first_edges(
 def consequences_of(
     session: Session, nodes: Sequence[int], least: int = LEAST, progress: bool = False
 ) -> dict[int, Consequence]:
-    """What the removal of each of these nodes changes, in their order, as far as time allows."""
+    """The effects of removing each of these nodes, in their order, as many as time allows."""
     found: dict[int, Consequence] = {}
     pairs, at, at_once = None, 0, AT_FIRST
     if isinstance(session.task, LinkPrediction):

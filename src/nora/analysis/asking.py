@@ -54,7 +54,7 @@ def gather(
     num_nodes = int(data.num_nodes or 0)
     graph = data if options.graph is None else options.graph
     if graph.num_nodes != num_nodes:
-        raise ValueError(f"graph has {graph.num_nodes} nodes, data has {num_nodes}")
+        raise ValueError(f"graph must have the nodes of data, {num_nodes}; got {graph.num_nodes}")
     given = _check_scores(scores, session.task, num_nodes)
     names = _names(options.names, given[0])
     session.prepared.expect(removals_of_page(session, options))
@@ -110,7 +110,7 @@ def _check_scores(
         )
     for one in given:
         if len(one) != num_nodes:
-            raise ValueError(f"scores of {len(one)} nodes for a graph of {num_nodes}")
+            raise ValueError(f"scores must have one entry per node, {num_nodes}; got {len(one)}")
     if given[0].task != task.name:
         raise ValueError(
             f"the scores are of a {given[0].task} task, task is {task.name!r}: pass the task they were "
@@ -165,7 +165,7 @@ def _labels(data: Data, labels: Tensor | Sequence[int] | None, num_nodes: int) -
 def _names(given: Sequence[str] | None, scores: Influence) -> tuple[str, ...] | None:
     names = scores.names if given is None else tuple(map(str, given))
     if names is not None and len(names) != len(scores):
-        raise ValueError(f"{len(names)} names for {len(scores)} nodes")
+        raise ValueError(f"names must have one entry per node, {len(scores)}; got {len(names)}")
     return names
 
 
@@ -173,7 +173,9 @@ def _class_names(given: Sequence[str] | None, num_classes: int) -> tuple[str, ..
     if given is None:
         return tuple(f"class {k}" for k in range(num_classes))
     if len(given) < num_classes:
-        raise ValueError(f"{len(given)} class names for {num_classes} classes")
+        raise ValueError(
+            f"class_names must have one entry per class, {num_classes}; got {len(given)}"
+        )
     return tuple(_class_name(str(name)) for name in given)
 
 

@@ -1,4 +1,4 @@
-"""What can be refused at once, without torch."""
+"""Checks of arguments that need no torch."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ Importing it does not load torch, so that invalid options are rejected at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from nora.methods import METHODS
 from nora.models import MODELS
@@ -99,7 +99,7 @@ class TrainOptions(Options):
 
 @dataclass(frozen=True)
 class AskOptions(Options):
-    """What is asked about the trained model."""
+    """Options of the questions about the trained model."""
 
     targets: list[str] | Any = setting(
         None,
@@ -127,7 +127,7 @@ class AskOptions(Options):
 class ExecOptions(Options):
     """How the work is executed.
 
-    `progress` shows progress bars, and `tell` is called with each message on the way; by default they go to
+    `progress` shows progress bars, and `on_message` is called with each message; by default messages go to
     the logger `nora.analysis`.
     """
 
@@ -135,4 +135,5 @@ class ExecOptions(Options):
         None, "Memory limit, e.g. 4GB; work that needs more is rejected.", metavar="SIZE"
     )
     progress: bool = True
-    tell: Callable[[str], None] | None = None
+    on_message: Callable[[str], None] | None = None
+    formerly: ClassVar[Mapping[str, str]] = {"tell": "on_message"}

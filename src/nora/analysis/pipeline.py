@@ -65,9 +65,9 @@ def analyse(
 ) -> Analysis:
     """Rank the nodes of your own graph: read it, train a model, score every removal.
 
-    What `nora run` does. A model is trained to predict the labels (or, without labels, the edges);
-    then every node is removed in turn to see how the predictions for all others change. Where the
-    model is too weak for its influences to be trusted, a warning is given.
+    The same as `nora run`: train a model to predict the labels (or, without labels, the edges), and remove
+    every node in turn to see how the predictions for all others change. A warning appears if the model is too
+    weak to trust its influences.
 
     Args:
         edges: A file or a pandas DataFrame with the columns `source` and `target`, optionally
@@ -80,12 +80,12 @@ def analyse(
             `target_column=`, `weight_column=`, `type_column=`.
         training: Which models are trained: `model=`, `models=`, `repeats=`, `task=`, `seed=`, `epochs=`,
             `balanced=`.
-        asking: What is asked about them: `targets=` (ids, names, a mask, `"labelled"`, or the name of a 0/1
+        asking: The questions: `targets=` (ids, names, a mask, `"labelled"`, or the name of a 0/1
             feature), `method=`, `also=`, `top=`.
-        execution: How the work is done: `memory=`, `progress=`, `tell=`.
+        execution: How the work is executed: `memory=`, `progress=`, `on_message=`.
 
     Returns:
-        Everything that was found; `.top(k)` for the first nodes, `.save(folder)` for the files.
+        The results: `.top(k)` returns the first nodes, `.save(folder)` writes the files.
 
     Example:
         >>> ties = pd.DataFrame({"source": list("aaabbcdddeef"), "target": list("bcdcddefgfgg")})
@@ -97,7 +97,7 @@ def analyse(
     check_files(**given)
     check_labels_matter(training.task, training.balanced, asking.targets)
     _check_methods(asking)
-    log = _Log(execution.tell, Stages(execution.progress))
+    log = _Log(execution.on_message, Stages(execution.progress))
     read, inputs = _read(given, reading, execution, log)
     task = _task(read, training.task)
     check_labels_matter(task, training.balanced, asking.targets)
@@ -145,10 +145,10 @@ def analyse(
 
 
 class _Log:
-    """What is noted on the way: remarks, cautions, the time of every stage."""
+    """A log of notes, cautions and the time of every stage."""
 
-    def __init__(self, tell: Callable[[str], None] | None, stages: Stages) -> None:
-        self.show = tell or (lambda text: logger.info(text.strip()))
+    def __init__(self, on_message: Callable[[str], None] | None, stages: Stages) -> None:
+        self.show = on_message or (lambda text: logger.info(text.strip()))
         self.stages = stages
         self.notes: list[str] = []
         self.cautions: list[str] = []
@@ -176,7 +176,7 @@ class _Log:
 
 
 def _effects(session: Session, scores: Influence, top: int, log: _Log) -> tuple[Effect, ...]:
-    """What the removal of each of the most influential nodes changes."""
+    """The effects of removing each of the most influential nodes."""
     found = []
     with log.stages.shown("effects", min(top, len(scores))) as advance:
         for effect in effects_of_each(session, scores.top(top)["node"].tolist()):
@@ -253,7 +253,7 @@ def _assess(run: Run, log: _Log) -> Trust:
 def _ask(
     session: Session, asking: AskOptions, memory: str | int | None, log: _Log
 ) -> tuple[dict[str, Any], Influence, tuple[Influence, ...]]:
-    """What a method may take, every node's influence, and that by other methods."""
+    """The limits of a method, every node's influence, and the scores of other methods."""
     # The page asks again what each removal changes: the engine is prepared once, for both.
     session.prepared.expect(session.num_nodes + removals_of_page(session))
     progress = log.stages.progress
@@ -306,7 +306,7 @@ def _check_memory(expected: Forecast, memory: str | int | None) -> None:
 
 
 def _room(method: str, memory: str | int | None, training: float) -> dict[str, Any]:
-    """What a method may take, where it asks: less memory where a graph takes much, time as training did."""
+    """Limits of a method: memory depends on the graph, time on the training."""
     asked = inspect.signature(METHODS[method].value).parameters
     room: dict[str, Any] = {}
     if "budget" in asked:
@@ -347,7 +347,7 @@ def _check_methods(asking: AskOptions) -> None:
 
 
 def _identity(role: str, source: Source) -> dict[str, Any]:
-    """What identifies a file that was read."""
+    """The identity of an input; of a file, its name, size and SHA-256."""
     if isinstance(source, pd.DataFrame):
         return {
             "role": role,

@@ -39,23 +39,23 @@ def write_report(
     session: Session | None = None,
     progress: bool = True,
 ) -> Path:
-    """Write one self-contained page: findings, ranking, the graph, and what each removal changes.
+    """Write a report as one self-contained page: findings, ranking, graph, and the effects of removals.
 
     Args:
         path: Where to write, e.g. `report.html`.
-        model: The trained model the scores are of; or a session, which knows graph and task; or what
-            `nora.analyse` returned, which holds all that is shown.
-        data: The graph the model sees.
-        scores: Influences `[num_nodes]`, or several: the first is the main one, the others are
-            compared with it. Of a session, `session.influence()` by default.
+        model: The trained model; or a session, which has the graph and the task; or the result of
+            `nora.analyse`, which has everything that the page shows.
+        data: The graph that the model sees.
+        scores: Influences `[num_nodes]`, or several: the others are compared with the first. Default for a
+            session: `session.influence()`.
         task: The task of the scores; node classification by default.
         options: What the page shows, see `nora.report.options.ReportOptions`; each of its fields is also a
             keyword: `names=`, `class_names=`, `labels=`, `title=`, `metrics=`, `notes=`, `warnings=`,
             `effects=`, `edges=`, `seed=`, `graph=`, `model_name=`, `run=`, `trust=`, `stability=`.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
-        session: A session of this model, graph and task, so that nothing is prepared again.
-        progress: Show progress bars of what takes long.
+        session: A session of this model, graph and task, which avoids preparing them again.
+        progress: Show progress bars.
 
     Returns:
         The path.

@@ -1,4 +1,4 @@
-"""What an analysis has found out."""
+"""The results of an analysis."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ NAMED_IN_REPR = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Analysis:
-    """What `nora.analyse` has found out.
+    """The results of `nora.analyse`.
 
     Attributes:
-        graph: What was read.
-        run: The trained model with its graph, to ask further questions.
-        session: For further questions, with what is prepared.
+        graph: The dataset and notes that were read.
+        run: The trained model with its graph, for further questions.
+        session: The prepared session, for further questions.
         scores: Every node's influence, with names.
-        others: Those of other methods, to compare.
-        effects: What the removal of each of the first nodes changes, the first first.
-        trust: How good the model is; `trust.weak` where its influences mean nothing for the data.
-        notes: What was found and decided on the way, a sentence each.
-        warnings: What a reader must know first.
-        options: What was asked for, with the defaults that were chosen.
-        inputs: What identifies the files: role, path, size and SHA-256; of a DataFrame rows and columns.
-        seconds: How long each stage took.
-        memory: The most bytes held during each stage.
-        computing: Seconds of all cores together that each stage took.
-        stability: How far the ranking holds for other seeds and architectures, where some were asked for.
-        subject: Everything a page shows: effects, edges, fragile predictions.
+        others: Scores of other methods, for comparison.
+        effects: The effects of removing each of the first nodes, in the order of the ranking.
+        trust: How good the model is; `trust.weak` is true if its influences mean nothing for the data.
+        notes: Findings and decisions, one sentence each.
+        warnings: Cautions that the report starts with.
+        options: The given options, with the defaults that NORA chose.
+        inputs: The files: role, path, size and SHA-256; of a DataFrame rows and columns.
+        seconds: Seconds of each stage.
+        memory: Peak memory of each stage, in bytes.
+        computing: CPU seconds of each stage, all cores together.
+        stability: How far the ranking holds for other seeds and architectures, if there are any.
+        subject: Everything that the report shows: effects, edges, fragile predictions.
 
     Example:
         >>> import nora
@@ -56,7 +56,7 @@ class Analysis:
         >>> club = nora.load_dataset("karate").data
         >>> edges = pd.DataFrame(club.edge_index.t().tolist(), columns=["source", "target"])
         >>> labels = pd.DataFrame({"id": range(34), "label": club.y.tolist()})
-        >>> found = nora.analyse(edges, labels=labels, epochs=20, progress=False, tell=str)
+        >>> found = nora.analyse(edges, labels=labels, epochs=20, progress=False, on_message=str)
         >>> found.top(3)["rank"].tolist(), found.trust.weak
         ([1, 2, 3], False)
     """
@@ -99,7 +99,7 @@ class Analysis:
 
     @property
     def asks(self) -> tuple[Session, tuple[Influence, ...]]:
-        """What further questions are about: the session, and the scores with those they are compared with."""
+        """The session for further questions, the scores, and the scores of the methods to compare with."""
         return self.session, (self.scores, *self.others)
 
     def with_subject(self, stages: Stages) -> Analysis:
@@ -115,7 +115,7 @@ class Analysis:
         )
 
     def report_options(self, folder: Path | None = None) -> ReportOptions:
-        """What the page of these results shows beside the findings; `folder` is where they are."""
+        """Options of the report of these results; `folder` holds the results."""
         run, dataset = self.run, self.run.dataset
         return ReportOptions(
             names=self.scores.names,

@@ -86,7 +86,7 @@ def _write_graph(analysis: Analysis, table: pd.DataFrame, new: Path, advance: Ad
 
 
 def describe(analysis: Analysis, stages: Stages) -> dict[str, Any]:
-    """What `run.json` holds."""
+    """The content of `run.json`."""
     trust, scores, options = analysis.trust, analysis.scores, analysis.options
     return {
         "made_by": MADE_BY,

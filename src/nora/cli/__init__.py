@@ -81,14 +81,14 @@ def main(
 ) -> None:
     """Without this node, how would every other prediction change?
 
-    [bold]nora demo[/] shows it on a small social network in a few seconds. For your own graph, as
-    files, one command does everything (see [bold]nora run --help[/] for the files, and
-    [bold]nora example[/] for some to try):
+    [bold]nora demo[/] shows this on a small social network in a few seconds. For your own files, one
+    command does everything ([bold]nora run --help[/] describes the files, [bold]nora example[/] writes
+    sample files):
 
     \b
       nora run --edges edges.csv --features features.csv --labels labels.csv
 
-    Step by step: train a model (or bring one, from Python), rank its nodes, and look at single
+    Step by step: train a model (or use your own, from Python), rank its nodes, and look at single
     removals:
 
     \b

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AnswerOptions(Options):
-    """Where the answer goes."""
+    """Options of the output: file, JSON, table."""
 
     out: Path | None = setting(None, "Write the whole result to this .csv or .parquet file.")
     force: bool = setting(False, "Replace existing files; never an input of the run.")

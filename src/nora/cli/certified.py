@@ -24,8 +24,8 @@ def top(
 ) -> None:
     """Find the most influential nodes with exact scores, and report what is certain.
 
-    Only as many nodes are scored as necessary: an estimate of all nodes comes first, then exact
-    scores of those that may be among them, until that is proved or the budget is spent.
+    NORA first estimates the scores of all nodes. It then computes exact scores in this order, until the
+    top nodes are proven or the budget is spent.
 
     \b
     Example:

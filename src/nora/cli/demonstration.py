@@ -97,7 +97,7 @@ def _as_called() -> str:
 
 @dataclass(frozen=True)
 class _Findings:
-    """What the demo shows."""
+    """The results that the demo shows."""
 
     run: Run
     scores: Influence

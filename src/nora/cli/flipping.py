@@ -37,9 +37,9 @@ def flip(
 ) -> None:
     """Find the smallest set of nodes or edges whose removal changes this node's predicted class.
 
-    Every single removal that can reach the node is tried, then every pair if there are few enough, each
-    exactly; then the most helpful removals are added one at a time. The result lists what was tried:
-    "smallest" is a proof.
+    NORA tries every single removal that can affect the node, then every pair if there are few enough. For
+    larger sets it adds the most helpful removals one at a time. The result reports what was tried, and
+    whether a smaller set is ruled out.
 
     \b
     Example:
@@ -63,14 +63,14 @@ def flip(
         written = None if out is None or not found.size else str(out)
         print_json({"run": str(run), **found.to_dict(), "out": written})
         return
-    whom = given.called(asked_about)
+    name = given.called(asked_about)
     proof = f"{found.proof} ({duration(found.seconds)})"
     if not found.size:
         wanted = "another class" if found.to is None else found.class_name(found.to)
-        print_text(f"No removal was found that flips {whom} to {wanted}. {proof}")
+        print_text(f"No removal was found that flips {name} to {wanted}. {proof}")
         return
     start, end = found.class_name(found.from_class), found.class_name(found.to_class)
-    title = f"{whom}: {start} → {end} without {count(found.size, by[:-1])}"
+    title = f"{name}: {start} → {end} without {count(found.size, by[:-1])}"
     print_table(found.to_frame(), title)
     print_text(proof)
     if out is not None:

@@ -30,8 +30,8 @@ def group(
     """Find the nodes that change the other predictions most when they are removed together.
 
     Lazy greedy search on exact effects: the most influential node first, then the one that adds most
-    to it, and so on. A good group, not a proven best one; never worse than the most influential nodes
-    together, which often share their audience.
+    to it, and so on. Together, these nodes change the predictions at least as much as the most influential
+    nodes do together. A better group may exist.
 
     \b
     Example:

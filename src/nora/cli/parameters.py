@@ -181,8 +181,8 @@ def parse_edges(
 def _edge(text: str, known: dict[str, int], count: int) -> tuple[int, int]:
     found: dict[tuple[int, int], tuple[str, str]] = {}
     problems: list[str] = []
-    for cut in (at for at, letter in enumerate(text) if letter in "-,"):
-        ends = text[:cut].strip(), text[cut + 1 :].strip()
+    for split in (at for at, letter in enumerate(text) if letter in "-,"):
+        ends = text[:split].strip(), text[split + 1 :].strip()
         try:
             found[_node(ends[0], known, count, "node"), _node(ends[1], known, count, "node")] = ends
         except ValueError as problem:
@@ -201,7 +201,7 @@ def _edge(text: str, known: dict[str, int], count: int) -> tuple[int, int]:
 
 
 def parse_targets(texts: Iterable[str], trained: Run) -> list[int]:
-    """What `targets=` takes: node ids, or for link runs positions in the list of pairs."""
+    """The value of `targets=`: node ids, or for link runs positions in the list of pairs."""
     count = trained.task.num_items(int(trained.data.num_nodes or 0))
     if trained.task.name == "node":
         return parse_node_targets(texts, trained.dataset)

@@ -168,7 +168,7 @@ def rank(
 
     A long ranking can be saved to a --checkpoint folder and resumed, or split into --shard parts for several
     processes or machines and joined with 'nora merge'. With --cluster, the machines of a Ray cluster share
-    it. If a removal always kills its process, it is left out, and the exit status is 3.
+    it. A removal that always kills its process is left out; the exit status is then 3.
 
     \b
     Example:

@@ -35,13 +35,13 @@ def who(
         document = {"run": str(run), "node": asked_about, "task": given.run.task.name}
         print_json({**document, "measure": measure, "top": records(found)})
         return
-    whom, by = (
+    name, by = (
         given.called(asked_about),
         "" if measure == "change" else f", by the measure {measure}",
     )
     if found.empty:
-        print_text(f"No other node's removal changes the prediction of {whom}{by}.")
+        print_text(f"No other node's removal changes the prediction of {name}{by}.")
         return
     columns = [column for column in found if column != "rank"]
-    title = f"Removals that change the prediction of {whom} most{by}"
+    title = f"Removals that change the prediction of {name} most{by}"
     print_table(found[["rank", *columns]], title)

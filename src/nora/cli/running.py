@@ -60,8 +60,8 @@ def run(
     """Rank the nodes of your own graph: read files, train a model, score every removal, report.
 
     A model is trained to predict the labels (or, without labels, the edges); then every node is removed in
-    turn to see how the predictions for all others change. The folder then holds a page, tables, the graph for
-    Gephi, and the trained run for further questions.
+    turn to see how the predictions for all others change. NORA writes a folder with a report, tables, the
+    graph for Gephi, and the trained run for further questions.
 
     Columns are separated by commas, semicolons or tabs. Ids can be any text. Edges need two columns;
     'weight' and 'type' are optional:
@@ -72,14 +72,14 @@ def run(
       alice,bob,2            alice,120,fr           alice,left
       bob,007,1              007,15,de              007,right
 
-    A node without a label is predicted, but not trained on. Blank features are filled in with the mean, words
+    The model predicts nodes without a label, but is not trained on them. Blank features get the mean, words
     become 0/1 features, dates (2024-12-31) become days. Without features, NORA makes some from the graph
-    (--encoding). Anything that cannot be understood is rejected with its line number.
+    (--encoding). Errors name the file and the line.
 
-    A warning is given when the model is too weak for its influences to be trusted: when its accuracy on
-    held-out nodes is not clearly above that of always answering the most common class. The recall of each
-    class is shown; where a rare class is missed, --balanced may help. Nodes without labels count as well,
-    also if they are of another kind, with a note: see --targets labelled.
+    A warning appears if the model is too weak to trust its influences: if its accuracy on held-out nodes is
+    not clearly above that of always predicting the most common class. The report shows the recall of each
+    class; if the model misses a rare class, --balanced may help. Predictions for nodes without labels count
+    too; --targets labelled leaves them out.
 
     \b
     Example:
@@ -115,7 +115,7 @@ def run(
         reading=reading,
         training=training,
         asking=asking,
-        execution=replace(execution, tell=show),
+        execution=replace(execution, on_message=show),
     )
     show("Writing the results …")
     analysis.save(folder, force)

@@ -34,7 +34,8 @@ def tune(
         typer.Option(help="Scores that 'nora rank --nodes … --out' wrote, in place of a sample."),
     ] = None,
     trials: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Settings to try (NORA searches by itself).")
+        int,
+        typer.Option(min=1, metavar="N", help="Settings to try; method nora has its own search."),
     ] = 20,
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of the sample and of the trials.")

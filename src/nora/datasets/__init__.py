@@ -91,6 +91,6 @@ def given_folder() -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Where downloads go: `$XDG_CACHE_HOME/nora` or `~/.cache/nora`."""
+    """The folder for downloads: `$XDG_CACHE_HOME/nora` or `~/.cache/nora`."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "nora"

@@ -38,7 +38,7 @@ GUESSES_URL = "https://github.com/XiaoxinHe/TAPE (gpt_preds/ogbn-arxiv.csv)"
 
 @dataclass(frozen=True)
 class StandIn:
-    """What the files hold.
+    """The content of the files.
 
     Attributes:
         data: `x` `[N, 41]`, `edge_index` `[2, E]` with citations in both directions, `y` `[N]`.

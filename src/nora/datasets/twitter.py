@@ -42,7 +42,7 @@ MORE_LABELS = Path("additional_labels") / "new_dict_cleaned.csv"
 
 @dataclass(frozen=True)
 class Published:
-    """What TIMME's readme files state about a dataset.
+    """The facts of TIMME's readme files about a dataset.
 
     Attributes:
         folder: Its folder in the repository's `data`.

@@ -7,7 +7,7 @@ if that does not reproduce the model, everything is lowered operation by operati
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from nora.engine.exec.edge_templates import Templates
 from nora.engine.guards import Guards
 from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space
+from nora.engine.lower.bindings import Notes
 from nora.engine.lower.builder import Builder
 from nora.engine.lower.calls import Calls, watched_modules
 from nora.engine.lower.graph_inputs import Extent, GraphInputs
@@ -26,9 +27,8 @@ from nora.engine.passes.optimise import optimise
 from nora.engine.program import Program
 from nora.engine.rounding import same
 from nora.engine.store.array_store import ArrayStore, moved
-from nora.engine.trace.align import AlignedProgram, CoincidenceError, align
-from nora.engine.trace.model import TracedCall, TraceInput, trace_on
-from nora.engine.trace.pass_inputs import decodes
+from nora.engine.trace.align import CoincidenceError, align
+from nora.engine.trace.model import TracedCall, TraceInput, decodes, trace_on
 from nora.engine.trace.samples import sample_graphs, without_one
 from nora.engine.trace.sizes import RecordedSizes, sizes_of, with_sizes
 from nora.engine.trace.trace import Ref, Trace
@@ -47,7 +47,7 @@ DRAWS = 3
 
 @dataclass(frozen=True)
 class SavedTraces:
-    """What is left of the traces, to compile the model again without tracing it on the large graphs.
+    """The part of the traces that compiles the model again without tracing it on large graphs.
 
     Attributes:
         rules: Whether convolutions that have a lowering are lowered as one.
@@ -60,27 +60,6 @@ class SavedTraces:
     extents: list[Extent]
     sizes: list[RecordedSizes]
     samples: list[tuple[Graph, Task]]
-
-
-@dataclass
-class Notes:
-    """What is noted while a model is compiled, for `nora.explain_engine`.
-
-    Attributes:
-        traced: Operations of one pass.
-        layers: Layers that are lowered as one.
-        failures: Lowerings of layers that raised an exception of their own.
-        all_rows: Operations that are done on all rows again for every edit, by what they make.
-        blockers: Operations that cannot be lowered, each with its line and what to do.
-        passes: How many operations there are after each pass.
-    """
-
-    traced: int = 0
-    layers: list[str] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-    all_rows: dict[Value, str] = field(default_factory=dict)
-    blockers: list[str] = field(default_factory=list)
-    passes: list[tuple[str, int]] = field(default_factory=list)
 
 
 def describe_model(problem: Problem, notes: Notes) -> None:
@@ -124,8 +103,7 @@ def compile_model(
     output = problem.output()
     if decodes(problem) and not problem.direct:
         assert isinstance(problem.task, LinkPrediction)
-        more = () if problem.task.relation is None else (problem.task.relation,)
-        output = problem.task.decoder(output, problem.task.pairs, *more)
+        output = problem.task.scores_of(output)
     for rules in (True, False):
         program = lower_model(problem, rules, array_store, first=first)
         try:
@@ -202,7 +180,8 @@ def lower_model(
         trace_more(graphs[len(given) :])
         extents = [Extent.of(problem, data, task) for data, task, _ in graphs]
         try:
-            program = _lowered(problem, extents, traces, array_store, notes)
+            with nullcontext() if array_store is None else array_store.walking():
+                program = _lowered(problem, extents, traces, notes or Notes())
             if array_store is not None:
                 sizes = [sizes_of(trace) for trace in traces[: len(given)]]
                 small = [(data, task) for data, task, _ in graphs[len(given) :]]
@@ -238,40 +217,25 @@ def lower_again(problem: Problem, traces: SavedTraces, array_store: ArrayStore) 
         for data, task in traces.samples
     ]
     large = [with_sizes(small[0], sizes) for sizes in traces.sizes]
-    return _lowered(problem, traces.extents, [*large, *small], array_store)
+    with array_store.walking():
+        return _lowered(problem, traces.extents, [*large, *small], Notes())
 
 
-def _lowered(
-    problem: Problem,
-    extents: list[Extent],
-    traces: list[Trace],
-    array_store: ArrayStore | None,
-    notes: Notes | None = None,
-) -> Program:
+def _lowered(problem: Problem, extents: list[Extent], traces: list[Trace], notes: Notes) -> Program:
     """The program of what the traces have in common."""
-    with nullcontext() if array_store is None else array_store.walking():
-        return _program(problem, GraphInputs(problem, extents), align(traces), notes)
-
-
-def _program(
-    problem: Problem, inputs: GraphInputs, traced: AlignedProgram, notes: Notes | None = None
-) -> Program:
+    inputs, traced = GraphInputs(problem, extents), align(traces)
     known = {name: inputs.known[name] for name in traced.inputs}
     nodes, total = list(inputs.nodes.values()), inputs.all_nodes.size
-    builder = Builder(traced, known, inputs.all_nodes, nodes, inputs.spaces, total)
+    notes.begin(traced)
+    builder = Builder(traced, known, inputs.all_nodes, nodes, inputs.spaces, total, notes)
     index = problem.node_index
     starts = index.starts if index.types else {}
-    if notes is not None:
-        notes.traced, notes.blockers = len(traced.ops), []
-        builder.blockers = notes.blockers
-        notes.layers, notes.all_rows = builder.lowered_calls, builder.all_rows
-        notes.failures = builder.failures
     try:
         lower_program(builder, Calls(builder, starts).lower)
     except CoincidenceError:
         raise
     except UnsupportedError as reason:
-        raise UnsupportedError("; ".join([str(reason), *builder.failures])) from reason
+        raise UnsupportedError("; ".join([str(reason), *notes.failures])) from reason
     output = _output(builder, inputs)
     for name, one in known.items():
         if isinstance(one, Matrix) and one.space.origin is None:
@@ -295,7 +259,7 @@ def _program(
 
 
 def _output(builder: Builder, inputs: GraphInputs) -> Value:
-    """What was returned, as rows of all nodes or of the pairs."""
+    """The model's output as rows of all nodes or of the pairs."""
     ref = builder.traced.output
     if not isinstance(ref, Ref):
         raise UnsupportedError("the model does not return one tensor")

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
 from nora.engine.ir.op import EVERYWHERE
 from nora.engine.program import Program
-from nora.engine.trace.model import record_on
-from nora.engine.trace.pass_inputs import tensors_of
+from nora.engine.trace.aliasing import schema_facts
+from nora.engine.trace.model import record_on, tensors_of
 from nora.engine.trace.samples import sample_graphs
-from nora.engine.trace.schemas import schema_facts
 from nora.graph.node_index import Graph, global_edges, node_index_of
 from nora.memory import in_words
 from nora.model import Problem
@@ -143,16 +141,13 @@ def bytes_of_removals(program: Program, size: int, pairs: int = 0) -> Tensor:
     other = source != target
     if not bool(other.all()):
         source, target = source[other], target[other]
-    near = [op.output.depth for op in program.ops if op.output.depth < EVERYWHERE]
-    deepest = max(near, default=0) + 1
-    ends = source.cpu().numpy(), target.cpu().numpy()
-    steps = sparse.coo_array((np.ones(len(source), dtype=np.float32), ends), shape=(n, n))
-    steps.has_canonical_format = True  # parallel edges need not be merged
-    step = steps.tocsr()
-    walks = np.ones(n)
+    bounded = [op.output.depth for op in program.ops if op.output.depth < EVERYWHERE]
+    deepest = max(bounded, default=0) + 1
+    ends = source.numpy(), target.numpy()
+    walks: Any = np.ones(n)
     ball = [torch.ones(n, dtype=torch.double)]
     for _ in range(deepest + 1):
-        walks = step @ walks
+        walks = np.bincount(ends[0], weights=walks[ends[1]], minlength=n)
         ball.append(ball[-1] + torch.from_numpy(walks))
     bytes_ = torch.zeros(n, dtype=torch.double)
     degree = (len(source) + n) / max(n, 1)

@@ -51,10 +51,9 @@ def unsupported_added_edges(program: Program, done: EditBatch) -> str:
         return "a node is added"
     if program.unsure_of_edges:
         return program.unsure_of_edges
-    attributes = {
-        value for _, name, value in program.templates.given.values() if name != "edge_index"
-    }
-    attributes |= {value for value in program.attributes}
+    given = program.templates.given.items()
+    attributes = {value for value, (_, name) in given if name != "edge_index"}
+    attributes.update(program.attributes)
     if any(value in attributes for value in _made_of(program.structure)):
         return "the model selects rows or edges by attributes of nodes or edges"
     try:
@@ -69,8 +68,8 @@ def unsupported_added_edges(program: Program, done: EditBatch) -> str:
 
 def by_rules_alone(program: Program) -> bool:
     """Whether only rules use edges, and only the graph's own."""
-    given = program.templates.given.values()
-    own = {value.space for _, name, value in given if name in ("edge_index", "adj_t")}
+    given = program.templates.given.items()
+    own = {value.space for value, (_, name) in given if name in ("edge_index", "adj_t")}
     rows = (value for op in program.ops for value in (*op.inputs, op.output))
     return all(value.space.origin is None for value in rows) and all(
         edges.for_added is not None and edges.for_added.space in own

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nora.engine.edit_support import unsupported_edits
 from nora.engine.engine import Engine
-from nora.engine.exec.tally import Tally
+from nora.engine.ir.op import Tally
 from nora.engine.prepared import Prepared
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch

@@ -18,15 +18,13 @@ from nora.engine.exec.chunks import in_chunks
 from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.exec.kernels.pages import copied
-from nora.engine.exec.predictions import importance_of_predictions, prediction_changes
-from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows, merged
 from nora.engine.ir.edges import csr
-from nora.engine.ir.op import EVERYWHERE, Chunk
+from nora.engine.ir.op import BLOCK_BYTES, EVERYWHERE, Chunk, Tally
 from nora.engine.ir.pointers import owner_of
 from nora.engine.program import Program
 from nora.engine.store.array_store import ArrayStore
-from nora.engine.trace.pass_inputs import decodes
+from nora.engine.trace.model import decodes
 from nora.engine.trace.trace import Trace
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
@@ -35,7 +33,7 @@ from nora.machine import usable_cores
 from nora.model import Problem
 from nora.model.calling import decoder_modules
 from nora.model.edited import Changes, run_after
-from nora.model.task import item_change
+from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction
 from nora.sparse import expanded
 
@@ -59,17 +57,55 @@ def output_after(problem: Problem, removals: EditBatch) -> tuple[Tensor, Tensor]
     if decodes(problem):
         assert isinstance(passed.task, LinkPrediction)
         if not problem.direct:
-            more = () if passed.task.relation is None else (passed.task.relation,)
             with problem.passes.state_kept(problem.model, *decoder_modules(passed.task)):
-                rows = passed.task.decoder(rows, passed.task.pairs, *more)
+                rows = passed.task.scores_of(rows)
         item = passed.survivors.nonzero().flatten()
         return item, rows[item] if problem.by_id else rows
     item = kept(removals.node.to(rows.device), problem.num_nodes).nonzero().flatten()
     return item, rows[item] if problem.by_id else rows
 
 
+# What a sure prediction counts, beside one between two classes (0.5).
+LEAST_IMPORTANCE = 0.05
 # Where one removal in so many is asked for, large pages of memory gain more than they cost.
 MANY = 10
+
+
+def prediction_changes(
+    backend: Backend, task: Task, before: Tensor, changed: ChangedRows
+) -> Tensor:
+    """L1 change of the prediction that each changed row is `[T]`.
+
+    Args:
+        backend: What compares them.
+        task: Any but link prediction.
+        before: Predictions on `G`, `[items, …]`.
+        changed: Changed rows of the output, one for each item that changes.
+    """
+    rows, node = changed.rows, changed.node
+    if not len(rows):
+        return item_change(before[:0], before[:0])
+    # Block by block, while rows and predictions are in cache.
+    block = max(64, BLOCK_BYTES // max(rows[:1].nbytes, 1))
+    parts = [
+        backend.item_changes(before, some, task.predict(new))
+        for some, new in zip(node.split(block), rows.split(block), strict=True)
+    ]
+    return torch.cat(parts)
+
+
+def importance_of_predictions(problem: Problem, before: Tensor, num_nodes: int) -> Tensor:
+    """How much a change of each node's output matters for the predictions that count `[N]`, float64."""
+    task, targets = problem.task, problem.targets
+    if isinstance(task, LinkPrediction):
+        pairs = task.pairs if targets is None else task.pairs[:, targets]
+        return torch.bincount(pairs.flatten(), minlength=num_nodes).double()
+    importance = torch.ones(num_nodes, dtype=torch.double, device=before.device)
+    if task.predicts in ("classes", "labels") and before.dim() == 2:
+        # A sure prediction moves less than an unsure one; but a large change may still turn it.
+        sure = before.double()
+        importance = (sure * (1 - sure)).sum(dim=1) + LEAST_IMPORTANCE
+    return importance if targets is None else importance * targets
 
 
 @dataclass
@@ -345,17 +381,6 @@ class Engine:
             found.index_add_(0, owner_of(changed.ptr.cpu()), cost[changed.node.cpu() + start])
         return found
 
-    def by_chunks(
-        self,
-        ask: Callable[[EditBatch, Tally], Tensor],
-        nodes: Tensor,
-        memory: int,
-        workers: int | None = None,
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield `(nodes, ask(their removals))` chunk by chunk, as they finish, on several threads."""
-        for which, values in self.in_chunks(ask, EditBatch.remove_nodes(nodes), memory, workers):
-            yield nodes[which], values
-
     def in_chunks(
         self,
         ask: Callable[[EditBatch, Tally], Answer],
@@ -364,11 +389,9 @@ class Engine:
         workers: int | None = None,
     ) -> Iterator[tuple[Tensor, Answer]]:
         """Yield `(which, ask(these removals))` chunk by chunk, as they finish, on several threads."""
-        device = self.before.device
-        workers = (workers or usable_cores()) if device.type == "cpu" else 1
 
         def work(which: Tensor) -> tuple[Answer, int]:
             tally = Tally()
-            return ask(removals.pick(which).to(device), tally), tally.bytes
+            return ask(removals.pick(which), tally), tally.bytes
 
-        yield from in_chunks(work, self.cost_of(removals), memory, workers)
+        yield from in_chunks(work, self.cost_of(removals), memory, workers or usable_cores())

@@ -1,4 +1,4 @@
-"""What is prepared once for a model and a graph, and shared by all that is asked of them."""
+"""Values that are prepared once for a model and a graph, and shared by all questions."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Program:
                 pages.use_large_pages(rows)
 
     def hops(self) -> tuple[Tensor, Tensor]:
-        """Where a change can arrive in one hop, `[M]` each: nodes it comes from, nodes it reaches.
+        """The pairs of nodes between which a change travels in one hop, `[M]` each: from, to.
 
         Parallel edges may be there several times.
         """

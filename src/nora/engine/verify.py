@@ -186,7 +186,9 @@ def _difference(
         except Exception as failed:  # an operation in a case that it does not know
             raise UnsupportedError(f"an operation does not run ({described(failed)})") from failed
     if found.shape != truth.shape:
-        raise UnsupportedError("without a node the model returns another number of rows")
+        raise UnsupportedError(
+            "after the removal of a node the model returns an unexpected number of rows"
+        )
     error = _apart(found, truth)
     if not error <= tolerated(truth.dtype) * problem.task.scale(engine.before):
         name = problem.node_index.named([int(node)])[0]
@@ -198,7 +200,7 @@ def _difference(
 
 
 def _seconds_per_removal(engine: Engine, nodes: Tensor, a_pass: float, seed: int) -> float:
-    """What the engine takes for one removal of many; looked at closely only where a pass seems quicker."""
+    """The engine's time for one removal of many; measured closely only if a pass seems faster."""
     taken = _seconds(engine, nodes)
     if taken > a_pass * len(nodes):
         taken = _seconds(engine, nodes)  # the first time, loops may have been compiled

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecipeFacts:
-    """What a recipe runs over by default, and what it accepts.
+    """The defaults of a recipe, and the options it accepts.
 
     Attributes:
         datasets, models, tasks: Their names.

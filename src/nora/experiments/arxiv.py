@@ -133,7 +133,7 @@ def agreement_row(one: Sampled, method: str) -> dict[str, Any]:
 
 
 def cost_table(found: list[Sampled]) -> pd.DataFrame:
-    """What the truth of the sample took, and NORA's own estimate beside it."""
+    """The time of the sample's truth, beside NORA's own estimate."""
     rows = []
     for one in found:
         truth, estimate = one.truth(), one.scores(ESTIMATE)
@@ -217,7 +217,7 @@ def too_large_table(lab: Lab) -> pd.DataFrame:
 
 
 def explanation(lab: Lab) -> str:
-    """What a reader must know."""
+    """The text of the report."""
     return (
         f"{WARNING} The truth is the exact influence of {lab.sample or SAMPLE} random nodes (seed "
         f"{lab.seed}); {lab.share:.0%} of them tune `nora`, `nora-t1` and `nora-t2`, the others judge. Every "

@@ -69,7 +69,7 @@ def _check(lab: Lab) -> None:
         if nodes <= most:
             raise ValueError(
                 f"arxiv-case is about ten papers of ogbn-arxiv's graph; {cell.dataset} has {nodes:,} nodes. "
-                "Leave --datasets away"
+                "Leave out --datasets"
             )
 
 

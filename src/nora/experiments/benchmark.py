@@ -116,7 +116,7 @@ class Benchmark:
         return torch.from_numpy(self._part(cell, 0)["labelled"].to_numpy(copy=True))
 
     def fingerprint(self, cell: Cell, cycle: int) -> str:
-        """What `model_fingerprint` gives for the cell's model."""
+        """The result of `model_fingerprint` for the cell's model."""
         self._part(cell, cycle)
         keys = ["dataset", "model", "task", "cycle"]
         found = self.models.set_index(keys)["fingerprint"].to_dict()
@@ -153,14 +153,16 @@ class Benchmark:
     def _row(self, cell: Cell, scores: list[Tensor], count: int) -> dict[str, Any]:
         unseen = ~self.labelled(cell)
         if len(scores) != count:
-            raise ValueError(f"{len(scores)} vectors for the {count} models of {cell}")
+            raise ValueError(
+                f"expected one vector for each of the {count} models of {cell}, got {len(scores)}"
+            )
         for one in scores:
             if one.shape != unseen.shape:
                 raise ValueError(
-                    f"scores {list(one.shape)} for the {len(unseen):,} nodes of {cell}"
+                    f"scores of {cell} must have the shape [{len(unseen)}], got {list(one.shape)}"
                 )
             if not one.isfinite().all():
-                raise ValueError(f"scores for {cell} are not all finite")
+                raise ValueError(f"scores for {cell} must be finite, got NaN or infinity")
         truths = [self.truth(cell, cycle) for cycle in range(count)]
         pairs = [(a[unseen], b[unseen]) for a, b in zip(scores, truths, strict=True)]
         found = pd.DataFrame(

@@ -39,7 +39,7 @@ class Step(Generic[T]):
 
     @property
     def path(self) -> Path:
-        """Where its result is, or will be."""
+        """The path of its result."""
         return self.where()
 
     def done(self) -> bool:
@@ -62,7 +62,7 @@ class Step(Generic[T]):
 
     @property
     def kind(self) -> str:
-        """What is done, whatever it is done on: steps of a kind take about as long.
+        """The kind of work: steps of a kind take about as long.
 
         >>> Step("tune mask on cora-gcn-node", Path, print, print, print).kind
         'tune mask'
@@ -78,7 +78,7 @@ def write_numbers(content: Any, path: Path) -> None:
 
 
 def read_numbers(path: Path) -> Any:
-    """What `write_numbers` has written; None, with a warning, where the file is damaged."""
+    """Read a file of `write_numbers`; None, with a warning, if the file is damaged."""
     if not path.exists():
         return None
     try:
@@ -87,5 +87,5 @@ def read_numbers(path: Path) -> Any:
             return found["content"]
     except (ValueError, LookupError, TypeError):
         pass
-    warnings.warn(f"{path} is not as it was written: it is computed again", stacklevel=2)
+    warnings.warn(f"{path} was changed after it was written: it is computed again", stacklevel=2)
     return None

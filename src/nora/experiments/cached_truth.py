@@ -25,7 +25,7 @@ SAMPLE, TOLERANCE = 8, 5e-3
 
 
 def truth_facts(run: Path, task: str) -> dict[str, Any] | None:
-    """What the truth of a saved run depends on; None where the run is not trained yet.
+    """The facts that the truth of a saved run depends on; None if the run is not trained yet.
 
     Args:
         run: The run's folder.

@@ -1,4 +1,4 @@
-"""What an experiment runs over: cells (dataset × model × task) and profiles (how large)."""
+"""Cells (dataset × model × task) and profiles (sizes) of experiments."""
 
 from __future__ import annotations
 

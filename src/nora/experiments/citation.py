@@ -66,7 +66,7 @@ def beside_paper(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def evaluated_part(methods: tuple[str, ...], metrics: tuple[str, ...]) -> Part:
-    """What `evaluated` gives, as a part of a report: the paper's figures are looked up when it is made.
+    """The result of `evaluated` as a part of a report, with the paper's figures.
 
     Args:
         methods: The methods.

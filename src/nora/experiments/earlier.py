@@ -89,11 +89,11 @@ def read_earlier(name: str, lab: Lab, path: Path) -> Earlier:
         cells = _cells(frames)
         return Earlier(path, frames, _origins(about, cells))
     except ValueError as error:
-        raise ValueError(f"cannot take cells over from {path}: {error}") from error
+        raise ValueError(f"cannot use the cells of {path}: {error}") from error
 
 
 def settings_of(name: str, lab: Lab) -> dict[str, Any]:
-    """What two reports must have in common for the cells of one to stand in the other."""
+    """The settings that two reports must share, so that one can use cells of the other."""
     values = (name, lab.profile.name, lab.protocol.name, lab.cycles, lab.share, lab.seed)
     return dict(zip(SETTINGS, values, strict=True))
 

@@ -72,7 +72,7 @@ class Grid(Options):
             raise ValueError(f"{option('share')} must lie between 0 and 1, got {self.share:g}")
 
     def lab(self, experiment: str, cache: Path, methods: Sequence[str] = ()) -> Lab:
-        """Where the work is done; settings that do not go together are refused.
+        """The lab for these settings; contradicting settings are rejected.
 
         Args:
             experiment: The recipe.

@@ -1,4 +1,4 @@
-"""Where experiments do their work: every result is computed once and cached under a name made of its content.
+"""The lab of experiments: every result is computed once, and cached under a hash of its content.
 
 A run is named by its dataset, architecture, settings, split and seed; scores by their run and their method's
 options; each also by the code that computes it (`nora.experiments.sources`), except the truth, which outlives
@@ -104,7 +104,7 @@ class Lab:
         return self._loaded[name]
 
     def path(self, kind: str, label: str, facts: Mapping[str, Any], suffix: str = "") -> Path:
-        """Where a result is cached: named by everything it depends on."""
+        """The path of a cached result, named by everything it depends on."""
         text = json.dumps({**facts, "nora": __version__}, sort_keys=True)
         return self.cache / kind / f"{label}-{digest([text])}{suffix}"
 
@@ -207,7 +207,7 @@ class Lab:
     def score_facts(
         self, cell: Cell, cycle: int, method: str, hidden: int | None = None
     ) -> dict[str, Any]:
-        """What a method's scores depend on."""
+        """The facts that a method's scores depend on."""
         facts: dict[str, Any] = {
             "run": self._run_facts(cell, cycle, hidden),
             "method": method,
@@ -219,7 +219,7 @@ class Lab:
         return facts
 
     def cell_facts(self, cell: Cell, method: str, **more: Any) -> dict[str, Any]:
-        """What results on a method in a cell depend on: all cycles, which nodes it saw, the truth."""
+        """The facts that a method's results in a cell depend on: all cycles, the nodes it saw, the truth."""
         facts = self.score_facts(cell, 0, method)
         seen = {"share": self.share, "labels": self.protocol.labels}
         return {**facts, "cycles": self.cycles, **seen, "truth": DEFINITION, **more}
@@ -388,7 +388,7 @@ def _save_run(run: Run, path: Path) -> None:
 
 
 def influence_seconds(path: Path) -> float | None:
-    """What computing saved scores took."""
+    """The seconds that saved scores took."""
     return Influence.load(path).seconds
 
 

@@ -1,4 +1,4 @@
-"""What a report is made from: tables with rows of single cells, which cells made elsewhere can join.
+"""Parts of a report: tables with rows of single cells, which cells of other reports can join.
 
 A recipe that names its parts makes its report from them and nothing else. Numbers have as many digits there
 as its JSON file keeps, so that it makes no difference whether a cell's rows were computed here or read.
@@ -74,7 +74,7 @@ class Part:
         """Raise unless every cell has a row for everything it must have one for, and none twice."""
         where = [name for name in ("cell", *WHERE) if name in self.columns]
         if found.duplicated(subset=[*where, *self.each, *self.keys]).any():
-            raise ValueError(f"rows of its table {self.heading!r} are there twice")
+            raise ValueError(f"rows of its table {self.heading!r} occur twice")
         wanted = pd.MultiIndex.from_product(
             [list(values) for values in self.each.values()] or [[0]]
         )

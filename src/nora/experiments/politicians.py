@@ -1,4 +1,4 @@
-"""Who matters in a network of people with names: the ten most influential, and whom they would change.
+"""The ten most influential people of a network with names, and the predictions they change.
 
 Influence is the mean over the cycles' models. The influence of a person's edges of one relation is the change
 when these edges alone are removed; the parts need not add up, since a removal also changes how relations are
@@ -34,7 +34,7 @@ def edges_of_node(run: Run, node: int) -> dict[Any, list[tuple[int, int]]]:
 
 
 def change_by_relation(run: Run, node: int) -> dict[str, float]:
-    """What changes when the node's edges of one relation are removed, by relation."""
+    """The total change if only the node's edges of one relation are removed, by relation."""
     session = run.session()
     return {
         kind[1]: session.what_if(remove_edges={kind: pairs}).total if pairs else 0.0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What a recipe found.
+    """The results of a recipe.
 
     Attributes:
         title: The question.

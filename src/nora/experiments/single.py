@@ -78,7 +78,7 @@ def cells_table(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def single_tables(lab: Lab, methods: tuple[str, ...]) -> list[tuple[str, pd.DataFrame]]:
-    """What to expect, the same in every cell, and every model."""
+    """Three tables: over all models, in every cell, and for every model."""
     return tables_of_models(per_model(lab, methods))
 
 
@@ -92,7 +92,7 @@ def tables_of_models(found: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def models_part(lab: Lab, methods: tuple[str, ...]) -> Part:
-    """What `per_model` gives, as a part of a report."""
+    """The result of `per_model` as a part of a report."""
     return Part(
         EVERY,
         lambda here: per_model(here, methods),

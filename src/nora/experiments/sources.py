@@ -114,7 +114,7 @@ def _parsed(file: Path, module: str, written: int) -> tuple[str, tuple[str, ...]
 
 
 def _imports(node: ast.AST) -> Iterator[str]:
-    """What a statement may import: `from a import b` may mean the module `a.b`."""
+    """The modules a statement may import: `from a import b` may mean the module `a.b`."""
     if isinstance(node, ast.Import):
         yield from (name.name for name in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:

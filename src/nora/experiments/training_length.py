@@ -93,7 +93,7 @@ def _measured(lab: Lab, cell: Cell, epochs: int | None) -> dict[str, Any]:
 
 def _plan(lab: Lab) -> list[Step[Any]]:
     if any(cell.task != "node" for cell in lab.cells):
-        raise ValueError("length is about models that classify nodes: --tasks node")
+        raise ValueError("experiment 'length' supports node classification only: use --tasks node")
     steps: list[Step[Any]] = []
     for cell in lab.cells:
         steps += replace(lab, only=(cell,)).plan(())

@@ -71,7 +71,7 @@ class AnswerCache:
         self._latest = LRUCache(PAGES)
 
     def effect(self, edits: PageEdits, page: str = "", number: int = 0) -> Future[dict[str, Any]]:
-        """What these edits change, all together.
+        """The joint effect of these edits.
 
         Args:
             edits: The edits.
@@ -121,7 +121,7 @@ class AnswerCache:
         """Ask one question of each kind beforehand: the first of a kind is compared with the definition."""
         network, session = self.network, self.network.session
         questions = []
-        source, target = network.ties
+        source, target = network.edge_pairs
         if len(source):
             questions.append(PageEdit("remove_edge", (int(source[0]), int(target[0]))))
         with suppress(Rejected, IndexError):  # where nodes have no features to set

@@ -171,7 +171,7 @@ class Explorations:
         asked = await body(request, {"edits", "page", "number", "centres"})
         page, number = asked.get("page", ""), asked.get("number", 0)
         if not isinstance(page, str) or len(page) > 64:
-            raise Rejected(422, "page must be a short text")
+            raise Rejected(422, "page must be a string of at most 64 characters")
         if isinstance(number, bool) or not isinstance(number, int) or abs(number) > 2**53:
             raise Rejected(422, "number must be a whole number")
         edits = read_edits(asked.get("edits"), self.network.session)
@@ -181,10 +181,10 @@ class Explorations:
         chosen = [node_id(one, self.network.session) for one in centres or ()]
         found = await answered(request, self.answers.effect(edits, page, number))
         if centres is not None:
-            around = await asyncio.to_thread(
+            neighbours = await asyncio.to_thread(
                 effect_neighbourhood, self.network, edits, found, chosen
             )
-            found = {**found, "neighbourhood": around}
+            found = {**found, "neighbourhood": neighbours}
         text = _json(found)
         took = 1e3 * (time.perf_counter() - start)
         timing = {"Server-Timing": f"answer;dur={took:.2f}"}
@@ -201,7 +201,7 @@ class Explorations:
         return JSONResponse([known.get(one, {"total": None, "flips": None}) for one in each])
 
     async def neighbours(self, request: Request) -> Response:
-        """Neighbours of some nodes, and ties among all these and others that are drawn."""
+        """Neighbours of some nodes, and edges among all these and others that are drawn."""
         asked = await body(request, {"nodes", "others", "most"})
         most = asked.get("most", NEIGHBOURS)
         if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 1000:
@@ -218,7 +218,7 @@ class Explorations:
         """Nodes whose name holds a text."""
         text = request.query_params.get("text", "")
         if len(text) > 200:
-            raise Rejected(422, "a text to search for has at most 200 letters")
+            raise Rejected(422, "text must have at most 200 characters")
         most = whole(request, "most", 8, 1, 200)
         return JSONResponse({"node": await asyncio.to_thread(self.network.find, text, most)})
 
@@ -282,7 +282,7 @@ class Explorations:
         job = Job()
         if name is not None:
             if not isinstance(name, str) or not 0 < len(name) <= 64:
-                raise Rejected(422, "job must be a short text")
+                raise Rejected(422, "job must be a string of 1 to 64 characters")
             self._jobs[name] = job
         return job
 
@@ -298,7 +298,7 @@ class Explorations:
         if not isinstance(kind, str) or kind not in EXPORTS:
             raise Rejected(422, f"kind must be one of {', '.join(EXPORTS)}")
         if not isinstance(text, str) or len(text) > 2000:
-            raise Rejected(422, "text must be a text of at most 2000 letters")
+            raise Rejected(422, "text must be a string of at most 2000 characters")
         network = self.network
         edits = read_edits(asked.get("edits"), network.session)
         content: str | bytes
@@ -306,7 +306,7 @@ class Explorations:
             content = as_python(edits, network)
         elif kind == "csv":
             if not edits:
-                raise Rejected(422, "no edits yet: there are no changes to write")
+                raise Rejected(422, "edits is empty: give at least one edit")
             given = as_edits(edits, network.session)
             asking = self.answers.ask(
                 ("csv", edits), lambda: as_csv(network.session.what_if(given), network)
@@ -326,7 +326,7 @@ class Explorations:
         )
 
     async def rows(self, request: Request) -> Response:
-        """A page of the ranking of ties or of fragile predictions, filtered."""
+        """A page of the ranking of edges or of fragile predictions, filtered."""
         keys = {"of", "measure", "start", "most", "class", "label", "degree", "text", "group"}
         asked = await body(request, keys)
         ranking = self._ranking(asked)
@@ -341,9 +341,9 @@ class Explorations:
                 raise Rejected(422, f"{key} must be a whole number")
         text, group = asked.get("text", ""), asked.get("group", [])
         if not isinstance(text, str) or len(text) > 200:
-            raise Rejected(422, "a text to search for has at most 200 letters")
+            raise Rejected(422, "text must have at most 200 characters")
         if not isinstance(group, list) or not all(map(self._is_group, group)):
-            raise Rejected(422, "group must be pairs of a grouping and a group")
+            raise Rejected(422, "group must be a list of pairs [grouping, group]")
         start, most = asked.get("start") or 0, min(asked.get("most") or 15, 200)
 
         def ask() -> dict[str, Any]:
@@ -359,7 +359,7 @@ class Explorations:
     def _ranking(self, asked: Any) -> Ranking:
         of, measure = asked.get("of") or "nodes", asked.get("measure") or "change"
         if not isinstance(of, str) or not isinstance(measure, str):
-            raise Rejected(422, "of and measure must be texts")
+            raise Rejected(422, "of and measure must be strings")
         return self.rankings.get(of, measure)
 
     async def steer(self, request: Request) -> Response:

@@ -1,7 +1,7 @@
-"""The effect of removing every node, or every tie: computed in the background, in slices so short that no
+"""The effect of removing every node, or every edge: computed in the background, in slices so short that no
 question waits long.
 
-Likely leaders come first, so that a ranking is soon worth looking at: nodes of high degree, and ties between
+Likely leaders come first, so that a ranking is useful early: nodes of high degree, and edges between
 nodes that have few others.
 """
 
@@ -46,7 +46,7 @@ class Ranking:
         measure: As in `nora.influence`.
 
     Attributes:
-        order: What is scored, in this order: nodes by id, ties by their place in `Network.ties` `[n]`.
+        order: What is scored, in this order: nodes by id, edges by their place in `Network.edge_pairs` `[n]`.
         scores: Their influences `[n]`; NaN where not known yet.
         done: How many of `order` are known.
         status: `waiting`, `running`, `paused`, `done` or `failed`.
@@ -67,7 +67,7 @@ class Ranking:
         if of == "nodes":
             self.order = np.argsort(-network.degree, kind="stable")
         else:
-            ends = [network.degree[side] for side in network.ties]
+            ends = [network.degree[side] for side in network.edge_pairs]
             self.order = np.argsort(np.minimum(*ends), kind="stable")
         self.scores = np.full(len(self.order), np.nan)
         self.done, self.status, self.problem = 0, "waiting", ""
@@ -84,7 +84,9 @@ class Ranking:
     def _take(self, scores: Influence) -> None:
         known = scores.scores.detach().cpu().double().numpy()
         if known.shape != self.scores.shape:
-            raise ValueError(f"scores of {len(known)} nodes for a graph of {len(self.scores)}")
+            raise ValueError(
+                f"scores must have one entry per node, {len(self.scores)}; got {len(known)}"
+            )
         self.scores, self.method = known, scores.method
         self.exact = is_exact(scores)
         asked = ~np.isnan(known)
@@ -123,8 +125,8 @@ class Ranking:
     def part(self, cursor: int) -> tuple[int, dict[str, Any]]:
         """The next scores beyond `cursor`: where to go on; ids, scores and `state`.
 
-        A part with more behind it is `running`, and `done` counts what was sent: who follows the scores
-        stops at the last part, not at the first.
+        A part with more behind it is `running`, and `done` counts what was sent: a client that follows
+        the scores stops at the last part, not at the first.
         """
         state = self.state()
         known = state["done"]
@@ -165,7 +167,7 @@ class Ranking:
 
     def _batch(self, ids: Tensor) -> Batch:
         if self.of == "edges":
-            removals = EditBatch.remove_edges(*self.network.tie_units).pick(ids)
+            removals = EditBatch.remove_edges(*self.network.pair_edges).pick(ids)
             return Batch("edges", ids, removals)
         return Batch.nodes(ids)
 

@@ -129,7 +129,7 @@ def as_report(edits: PageEdits, network: Network, text: str) -> bytes:
     session = network.session
     if session.problem().by_id:
         raise ValueError(
-            "this model has weights for every node id, so it cannot be asked about a graph with other nodes: "
+            "this model has weights for every node id, so it cannot predict on a graph with other nodes: "
             "there is no report of an edited graph"
         )
     if session.node_index.types:

@@ -32,7 +32,7 @@ class Grouping:
     group: np.ndarray
 
     def columns(self) -> dict[str, Any]:
-        """As the page reads it."""
+        """The grouping as the page reads it."""
         return {"name": self.name, "values": list(self.values), "group": self.group.tolist()}
 
 
@@ -62,7 +62,7 @@ def groupings(data: Graph, given: Mapping[str, Sequence[Any]] | None = None) -> 
         found.append(_grouped(str(name), values, index.total))
     if len(found) > MOST_KINDS:
         raise ValueError(
-            f"groups names {len(given or {})} kinds; the page has room for {MOST_KINDS}"
+            f"groups names {len(given or {})} groupings; the page shows at most {MOST_KINDS}"
         )
     return found
 
@@ -70,7 +70,9 @@ def groupings(data: Graph, given: Mapping[str, Sequence[Any]] | None = None) -> 
 def _grouped(name: str, values: Any, num_nodes: int) -> Grouping:
     listed = list(values.tolist() if hasattr(values, "tolist") else values)
     if len(listed) != num_nodes:
-        raise ValueError(f"groups[{name!r}] has {len(listed)} values for {num_nodes} nodes")
+        raise ValueError(
+            f"groups[{name!r}] must have one value per node, {num_nodes}; got {len(listed)}"
+        )
     known = [one for one in dict.fromkeys(listed) if one is not None and one == one]
     if not 0 < len(known) <= MOST_GROUPS:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Where every node is drawn, in graphs of any size; cached on disk.
+"""Positions of nodes, for graphs of any size; cached on disk.
 
 Up to `SMALL` nodes all pairs repel each other (`nora.report.layout`). In a larger graph the repulsion is
 that of a field: the nodes' masses are laid on a grid, the grid is convolved with the force of one mass by
@@ -25,16 +25,16 @@ VERSION = 1
 
 
 def layout_of(
-    num_nodes: int, ties: tuple[np.ndarray, np.ndarray], groups: np.ndarray | None = None
+    num_nodes: int, edge_pairs: tuple[np.ndarray, np.ndarray], groups: np.ndarray | None = None
 ) -> np.ndarray:
     """Whole coordinates `[N, 2]`, 0 … 10,000, of all nodes.
 
     Args:
         num_nodes: Number of nodes.
-        ties: The ends of each tie, once.
+        edge_pairs: Pairs of nodes with an edge, each once.
         groups: A group per node, which starts on its own side.
     """
-    edges = np.stack(ties)
+    edges = np.stack(edge_pairs)
     if num_nodes <= SMALL:
         return _squared(force_layout(num_nodes, edges, groups))
     digest = hashlib.sha256(f"{VERSION} {num_nodes} ".encode() + edges.tobytes())
@@ -92,15 +92,15 @@ def field_layout(
 
     Args:
         num_nodes: Number of nodes.
-        edges: Node pairs `[2, E]`, each tie once, no self-loops.
+        edges: Node pairs `[2, E]`, each edge once, no self-loops.
         groups: A group per node `[n]`.
         steps: How many times all nodes move.
 
     Example:
         >>> ring = np.stack([np.arange(2000), (np.arange(2000) + 1) % 2000])
         >>> place = field_layout(2000, ring, steps=20)
-        >>> near = np.linalg.norm(place[0] - place[1])
-        >>> bool(near < np.linalg.norm(place[0] - place[1000]))
+        >>> distance = np.linalg.norm(place[0] - place[1])
+        >>> bool(distance < np.linalg.norm(place[0] - place[1000]))
         True
     """
     degree = np.bincount(edges.ravel(), minlength=num_nodes)
@@ -115,8 +115,8 @@ def field_layout(
     force = _kernel()
     for step in range(steps):
         push = _field(place, mass, force) * strength
-        tie = pulls @ place - total * place
-        move = push + 0.9 * tie / np.maximum(total, 1) - 0.12 * place
+        pull = pulls @ place - total * place
+        move = push + 0.9 * pull / np.maximum(total, 1) - 0.12 * place
         length = np.linalg.norm(move, axis=1, keepdims=True)
         allowed = 0.12 * (1 - step / steps) + 0.002
         place += move * np.minimum(1, allowed / np.maximum(length, 1e-9))

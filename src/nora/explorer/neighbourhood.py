@@ -1,4 +1,4 @@
-"""What a large graph shows in front: the edited and chosen nodes, their neighbours, the nodes that change."""
+"""The foreground of a large graph: edited and chosen nodes, their neighbours, the nodes that change."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from nora.explorer.network import Network
 from nora.explorer.page_edits import PageEdits
 
-# Neighbours of each node, nodes that an edit is about, nodes that change, ties among all of them.
-NEIGHBOURS, CENTRES, CHANGED, TIES = 150, 60, 900, 20_000
+# Neighbours of each node, nodes that an edit is about, nodes that change, edges among all of them.
+NEIGHBOURS, CENTRES, CHANGED, EDGES = 150, 60, 900, 20_000
 # A node that changes by less is not drawn.
 SEEN = 0.002
 
@@ -19,7 +19,7 @@ SEEN = 0.002
 def neighbourhood(
     network: Network, nodes: Sequence[int], others: Sequence[int], most: int = NEIGHBOURS
 ) -> dict[str, Any]:
-    """Neighbours of some nodes, and the ties among all drawn nodes.
+    """Neighbours of some nodes, and the edges among all drawn nodes.
 
     Args:
         network: What is explored.
@@ -37,7 +37,7 @@ def neighbourhood(
     return {
         "neighbours": [found[node] for node in nodes],
         "more": [len(network.neighbours(node)) - len(found[node]) for node in nodes],
-        "edge": network.among(np.unique(np.concatenate(parts)))[:TIES].ravel().tolist(),
+        "edge": network.among(np.unique(np.concatenate(parts)))[:EDGES].ravel().tolist(),
     }
 
 

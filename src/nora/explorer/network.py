@@ -1,4 +1,4 @@
-"""What is explored: a session with all that a page shows of its graph before anything is changed."""
+"""The explored network: a session, and all that a page shows before the first edit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nora.graph.node_index import Graph, global_edges
 from nora.model.measuring import items_of, labels_in, measures_of
 from nora.progress import progress_bar
 from nora.questions.session import Session
-from nora.report.drawing import ties
+from nora.report.drawing import edge_pairs
 from nora.results.effect import NOTICEABLE
 from nora.results.plots.style import COLOURS
 from nora.wording import visible
@@ -44,7 +44,7 @@ class Network:
         labels: Known classes `[N]`, −1 where unknown; None when none are known.
         title: What the data are called.
         origin: Where model and graph come from.
-        ties: The ends of each tie, once.
+        edge_pairs: Pairs of nodes with an edge, each once: their smaller and larger ids.
         place: Where each node is drawn `[N, 2]`, each coordinate 0 … 10,000.
         groups: Ways to group nodes, by which they are filtered.
         counted: Mask `[N]` of the nodes that have a prediction; None where all do.
@@ -59,7 +59,7 @@ class Network:
     labels: np.ndarray | None
     title: str
     origin: Origin
-    ties: tuple[np.ndarray, np.ndarray]
+    edge_pairs: tuple[np.ndarray, np.ndarray]
     place: np.ndarray
     groups: tuple[Grouping, ...] = ()
     counted: np.ndarray | None = None
@@ -89,22 +89,22 @@ class Network:
         return degrees(self.data).long().numpy()
 
     @cached_property
-    def tie_units(self) -> tuple[Tensor, Tensor]:
-        """The numbers of all edges of each tie, of every type and direction: `ptr [k+1]`, `number`."""
+    def pair_edges(self) -> tuple[Tensor, Tensor]:
+        """The ids of all edges of each pair, of every type and direction: `ptr [k+1]`, `number`."""
         source, target = global_edges(self.data).cpu().numpy()
         low, high = np.minimum(source, target), np.maximum(source, target)
         key = low * np.int64(self.num_nodes) + high
-        known = self.ties[0] * np.int64(self.num_nodes) + self.ties[1]
+        known = self.edge_pairs[0] * np.int64(self.num_nodes) + self.edge_pairs[1]
         number = np.flatnonzero(low != high)
-        tie = np.searchsorted(known, key[number])
-        order = np.argsort(tie, kind="stable")
+        pair = np.searchsorted(known, key[number])
+        order = np.argsort(pair, kind="stable")
         ptr = np.zeros(len(known) + 1, dtype=np.int64)
-        ptr[1:] = np.bincount(tie, minlength=len(known)).cumsum()
+        ptr[1:] = np.bincount(pair, minlength=len(known)).cumsum()
         return torch.from_numpy(ptr), torch.from_numpy(number[order])
 
     @cached_property
     def measures(self) -> tuple[str, ...]:
-        """The measures by which this network's nodes and ties can be ranked."""
+        """The measures by which this network's nodes and edges can be ranked."""
         wanted = ["change", "flips", "loss", "accuracy"]
         if self.predicts != "links":
             wanted += [f"class:{k}" for k in range(min(len(self.class_names), MOST_CLASSES))]
@@ -140,15 +140,15 @@ class Network:
 
     @cached_property
     def adjacency(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where each node's neighbours begin `[N + 1]`, and the neighbours."""
-        source, target = self.ties
+        """The starts of each node's neighbours `[N + 1]`, and the neighbours."""
+        source, target = self.edge_pairs
         here, there = np.concatenate([source, target]), np.concatenate([target, source])
         start = np.zeros(self.num_nodes + 1, dtype=np.int64)
         start[1:] = np.bincount(here, minlength=self.num_nodes).cumsum()
         return start, there[np.lexsort((there, here))]
 
     def neighbours(self, node: int) -> np.ndarray:
-        """Ids of the nodes tied to a node."""
+        """Ids of the neighbours of a node."""
         start, neighbours = self.adjacency
         return neighbours[start[node] : start[node + 1]]
 
@@ -161,7 +161,7 @@ class Network:
         return owner, neighbours[start[nodes][owner] + offset]
 
     def among(self, nodes: np.ndarray) -> np.ndarray:
-        """Ties among these nodes `[k, 2]`, each once."""
+        """Edges among these nodes `[k, 2]`, each once."""
         inside = np.zeros(self.num_nodes, dtype=bool)
         inside[nodes] = True
         owner, neighbours = self.neighbours_of(nodes)
@@ -171,7 +171,7 @@ class Network:
 
     @cached_property
     def searchable(self) -> list[str]:
-        """What each node is called, in small letters."""
+        """Every node's name, in lower case."""
         if self.names is None:
             return [str(node) for node in range(self.num_nodes)]
         return [name.casefold() for name in self.names]
@@ -198,8 +198,8 @@ class Network:
         return all(edges.paired(kind) for kind in edges.types)
 
     def value(self) -> dict[str, Any]:
-        """What the page knows from the start, as columns."""
-        source, target = self.ties
+        """The data that the page starts with, as columns."""
+        source, target = self.edge_pairs
         whole = self.num_nodes <= WHOLE_NODES and len(source) <= WHOLE_EDGES
         members = self.predicted if self.predicted is not None else self.labels
         columns: dict[str, Any] = {"degree": self.degree.tolist()}
@@ -266,7 +266,7 @@ def _rounded(values: Tensor) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """What the caller knows of a graph, checked before the model runs; see `nora.explore`."""
+    """Names, labels and groups from the caller, checked before the model runs; see `nora.explore`."""
 
     names: tuple[str, ...] | None = None
     class_names: tuple[str, ...] = ()
@@ -295,7 +295,7 @@ def check_session_arguments(
         )
     if session.task.name != "node" and not isinstance(data, Data):
         raise TypeError(
-            "links of a graph with node types cannot be explored yet: ask nora.what_if(model, data, …, task)"
+            "links of a graph with node types cannot be explored yet: use nora.what_if(model, data, …, task)"
         )
     named = session.names
     if named is None and len(index.types) > 1:
@@ -333,7 +333,7 @@ def network_of(session: Session, given: About | None = None) -> Network:
     classes += tuple(f"class {k}" for k in range(len(classes), number))
     sides = before.argmax(dim=-1).numpy() if session.task.predicts == "classes" else labels
     with progress_bar("laying out the graph", None, show=False):
-        ends = ties(global_edges(session.data).cpu().numpy(), session.num_nodes)
+        ends = edge_pairs(global_edges(session.data).cpu().numpy(), session.num_nodes)
         place = layout_of(session.num_nodes, ends, sides)
     return Network(
         session=session,
@@ -344,7 +344,7 @@ def network_of(session: Session, given: About | None = None) -> Network:
         labels=labels,
         title=given.title,
         origin=given.origin or Origin(),
-        ties=ends,
+        edge_pairs=ends,
         place=place,
         groups=given.groups,
         counted=None if counted.all() else counted,
@@ -374,7 +374,9 @@ def _feature_names(data: Graph, given: Sequence[str] | None) -> tuple[str, ...]:
     names = tuple(visible(str(name)) for name in given)
     columns = data.x.size(-1) if isinstance(data.x, Tensor) else 0
     if len(names) > columns:
-        raise ValueError(f"{len(names)} feature names for {columns} features")
+        raise ValueError(
+            f"feature_names must have one entry per column of x, {columns}; got {len(names)}"
+        )
     return names
 
 

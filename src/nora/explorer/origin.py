@@ -1,4 +1,4 @@
-"""Where an explored model comes from: how a program gets it, and which command starts the explorer again."""
+"""The origin of an explored model: how a program loads it, and which command starts the explorer again."""
 
 from __future__ import annotations
 

@@ -84,17 +84,19 @@ def _change(one: Any, session: Session) -> PageEdit:
         raise Rejected(422, "an edit must be an object with a kind")
     kind = one.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise Rejected(422, f"an edit's kind is one of {', '.join(KINDS)}")
+        raise Rejected(422, f"kind must be one of {', '.join(KINDS)}")
     strange = set(one) - KINDS[kind] - {"kind"}
     if strange:
-        raise Rejected(422, f"an edit of the kind {kind} has {', '.join(sorted(KINDS[kind]))}")
+        raise Rejected(
+            422, f"an edit of the kind {kind} must have {', '.join(sorted(KINDS[kind]))}"
+        )
     if kind == "remove":
         return PageEdit(kind, (node_id(one.get("node"), session),))
     if kind == "set":
         return _feature(one, session)
     ends = one.get("edge")
     if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
-        raise Rejected(422, "an edge is a list of two nodes")
+        raise Rejected(422, "edge must be a list of two node ids")
     pair = tuple(node_id(end, session) for end in ends)
     edge_type = -1
     if kind == "add_edge" and session.node_index.types:
@@ -105,7 +107,7 @@ def _change(one: Any, session: Session) -> PageEdit:
         pair = tuple(sorted(pair))
     given = one.get("values", {})
     if not isinstance(given, Mapping) or len(given) > 16:
-        raise Rejected(422, "values of an edge are an object of numbers")
+        raise Rejected(422, "values must be an object of numbers")
     values = sorted((str(key), _number(value)) for key, value in given.items())
     return PageEdit(kind, pair, values=tuple(values), type=edge_type)
 
@@ -113,7 +115,7 @@ def _change(one: Any, session: Session) -> PageEdit:
 def node_id(given: Any, session: Session) -> int:
     """A node's id from a request."""
     if isinstance(given, bool) or not isinstance(given, int):
-        raise Rejected(422, "a node is given by its id, a whole number")
+        raise Rejected(422, "a node must be a whole number, its id")
     if not 0 <= given < session.num_nodes:
         raise Rejected(422, f"node {given} is out of range: 0 … {session.num_nodes - 1}")
     return given
@@ -138,7 +140,7 @@ def _typed(pair: tuple[int, ...], given: Any, session: Session) -> tuple[tuple[i
     if given is not None and (
         isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(known)
     ):
-        raise Rejected(422, "the type of an edge is its position in the list of edge types")
+        raise Rejected(422, "type must be a position in the list of edge types")
     index = session.node_index
     first, last = (kind for kind, _ in index.located(torch.tensor(pair)))
     fits = [
@@ -163,7 +165,7 @@ def _feature(one: Mapping[str, Any], session: Session) -> PageEdit:
     row = features_of_node(node, session)
     feature = one.get("feature")
     if isinstance(feature, bool) or not isinstance(feature, int):
-        raise Rejected(422, "a feature is given by its column, a whole number")
+        raise Rejected(422, "feature must be a whole number, its column")
     if not 0 <= feature < len(row):
         raise Rejected(422, f"feature {feature} is out of range: 0 … {len(row) - 1}")
     return PageEdit("set", (node,), feature, _number(one.get("value")))

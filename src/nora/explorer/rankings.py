@@ -1,4 +1,4 @@
-"""The rankings of a page: nodes, ties and fragile predictions, by any measure, filtered and in pages.
+"""The rankings of a page: nodes, edges and fragile predictions, by any measure, filtered and in pages.
 
 The ranking of nodes by their change always exists; the others start when a page shows them, and of those that
 no page shows any more only the last few are kept.
@@ -114,11 +114,11 @@ class Rankings:
     def rows(
         self, ranking: Ranking, kept: np.ndarray | None, start: int, most: int
     ) -> dict[str, Any]:
-        """A page of a ranking of ties or fragile predictions.
+        """A page of a ranking of edges or fragile predictions.
 
         Args:
             ranking: The ranking.
-            kept: Mask `[N]` of the nodes that a filter leaves; a tie stays where one of its ends does. None
+            kept: Mask `[N]` of the nodes that a filter leaves; an edge stays if one of its ends does. None
                 for all.
             start: The first row.
             most: So many rows.
@@ -127,7 +127,7 @@ class Rankings:
         if kept is not None and isinstance(ranking, FragileRanking):
             order = order[kept[order]]
         elif kept is not None:
-            source, target = self.network.ties
+            source, target = self.network.edge_pairs
             order = order[kept[source[order]] | kept[target[order]]]
         part = order[start : start + most]
         found: dict[str, Any] = {"count": len(order), "start": start}
@@ -136,7 +136,7 @@ class Rankings:
             found["flips"] = ranking.counts[part].tolist()
             found["by"] = [ranking.by.get(int(node), []) for node in part]
             return found
-        source, target = self.network.ties
+        source, target = self.network.edge_pairs
         found["edge"] = np.stack([source[part], target[part]], axis=1).tolist()
         found["influence"] = [float(one) for one in ranking.scores[part]]
         return found

@@ -1,4 +1,4 @@
-"""What a request gets that cannot be answered: a status and one line, never a traceback."""
+"""Rejections of requests: a status and one line, never a traceback."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ async def body(request: Request, known: set[str]) -> dict[str, Any]:
         raise Rejected(422, "the request must be a JSON object")
     strange = sorted(set(value) - known)
     if strange:
-        raise Rejected(422, f"a request here has {', '.join(sorted(known))}")
+        raise Rejected(422, f"this request takes the fields {', '.join(sorted(known))}")
     return value
 
 

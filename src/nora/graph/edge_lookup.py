@@ -58,7 +58,7 @@ class TypedEdges:
         return keys, order
 
     def columns(self, edges: Tensor) -> tuple[Tensor, Tensor]:
-        """Where edges `[2, k]` stand in `edge_index`: `which [M]`, sorted, and `column [M]`."""
+        """The positions of edges `[2, k]` in `edge_index`: `which [M]`, sorted, and `column [M]`."""
         keys, order = self._sorted
         wanted = self.keys(edges)
         low = torch.searchsorted(keys, wanted)
@@ -171,7 +171,7 @@ class EdgeLookup:
         raise ValueError(f"the graph has no edge type {given!r}.{hint} It has: {known}")
 
     def by_type(self, edges: Any, what: str = "edges") -> dict[EdgeType, Any]:
-        """What was given for each edge type: a mapping, or a list in a graph with one type only."""
+        """The given edges of each edge type: a mapping, or a list in a graph with one type only."""
         if isinstance(edges, Mapping):
             found: dict[EdgeType, Any] = {}
             for key, value in edges.items():

@@ -28,7 +28,7 @@ Kind = str | None
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What happens to the nodes of each type.
+    """The change of the nodes of each type.
 
     Attributes:
         rows: The nodes afterwards `[n']`, old ids in their new order.
@@ -87,7 +87,7 @@ def edge_companions(store: Any) -> dict[str, Tensor]:
     for other in _companions(plain, key, {"adj_t", "edge_index"}):
         if not isinstance(plain[other], Tensor):
             raise ValueError(
-                f"{other} is a {type(plain[other]).__name__}, which edits do not change"
+                f"{other} is a {type(plain[other]).__name__}, which edits do not support; use a tensor"
             )
         found[other] = plain[other]
     if key == "adj_t":

@@ -23,7 +23,9 @@ def combined(first: Edits, second: Edits) -> Edits:
         first.undirected,
         second.undirected,
     ):
-        raise ValueError("one of the edits is undirected and the other is not")
+        raise ValueError(
+            "cannot join edits with undirected=True and undirected=False: give both the same"
+        )
     undirected = first.undirected if first.undirected is not None else second.undirected
     nodes = _typed_ids(second.remove)
     added, removed = _listed(first.add_edges), _listed(first.remove_edges)
@@ -129,7 +131,7 @@ def _merged(
     if not any(typed):
         return merge(first, second)
     if not all(typed):
-        raise TypeError(f"give the {what} of both edits in the same form")
+        raise TypeError(f"give the {what} of both edits by type: one of the edits has no types")
     kinds = dict.fromkeys([*first, *second])
     return {kind: merge(first.get(kind, none), second.get(kind, none)) for kind in kinds}
 

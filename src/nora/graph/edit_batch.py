@@ -276,7 +276,7 @@ class EditBatch:
 
 
 def store_of(data: Graph, kind: Any) -> Any:
-    """Where a graph holds the tensors of a node or edge type; None without types."""
+    """The storage of a node or edge type in a graph; None without types."""
     return data if kind is None else data[kind]
 
 

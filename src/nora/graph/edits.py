@@ -184,7 +184,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _from_json(value: Any) -> Any:
-    """What `_to_json` wrote."""
+    """The value that `_to_json` wrote."""
     if isinstance(value, Mapping):
         if set(value) == {"tensor"}:
             # In double precision, as it was written.
@@ -193,7 +193,9 @@ def _from_json(value: Any) -> Any:
             return {key: _from_json(one) for key, one in value["named"].items()}
         if set(value) == {"pairs"}:
             return {_from_json(key): _from_json(one) for key, one in value["pairs"]}
-        raise ValueError(f"edits hold no object with the keys {sorted(value)}")
+        raise ValueError(
+            f"expected edits as Edits.save writes them, got an object with the keys {sorted(value)}"
+        )
     if isinstance(value, list):
         made = [_from_json(one) for one in value]
         return tuple(made) if made and not isinstance(made[0], list | tuple) else made

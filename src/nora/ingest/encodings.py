@@ -42,8 +42,8 @@ def chosen_encoding(encoding: str, num_nodes: int) -> str:
     ('onehot+random-walk+degree', 'degree')
     """
     if encoding == "auto":
-        who = "onehot" if num_nodes <= ONEHOT_UP_TO else "random"
-        return f"{who}+random-walk+degree"
+        identity = "onehot" if num_nodes <= ONEHOT_UP_TO else "random"
+        return f"{identity}+random-walk+degree"
     for part in encoding.split("+"):
         if part not in ENCODINGS:
             raise unknown_name("encoding", part, ["auto", *ENCODINGS])
@@ -126,7 +126,7 @@ def return_probabilities(
 
     With the transition matrix `P`, this is the diagonal of `P^k = P^a P^b`, `a + b = k`: half of the
     powers suffice, `diag(P^k)_i = Σ_j (P^a)_ij (P^b)_ji`. Where even these grow too dense, as they
-    do around hubs, there are fewer steps; two can always be had.
+    do around hubs, there are fewer steps; there are always at least two.
 
     Example:
         >>> triangle = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])

@@ -74,7 +74,10 @@ def graph_tables(graph: nx.Graph, name: str, wanted: Wanted) -> dict[str, Table]
 def _graph(path: Path) -> nx.Graph:
     raw = path.read_bytes()
     if b"<!ENTITY" in raw:
-        raise ValueError(f"{path.name} defines XML entities, which can expand without end; refused")
+        raise ValueError(
+            f"{path.name} defines XML entities, which can expand without limit. "
+            "Save the file without a DOCTYPE"
+        )
     kind = path.suffix.lower().removeprefix(".")
     try:
         return (nx.read_gexf if kind == "gexf" else nx.read_graphml)(io.BytesIO(raw))

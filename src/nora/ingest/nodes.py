@@ -1,4 +1,4 @@
-"""What feature and label tables have in common: rows that are about nodes, named by their ids."""
+"""Feature and label tables: rows about nodes, named by their ids."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _check_points(
     text, other = texts[int(np.argmax(thousands))], texts[int(np.argmax(beside))]
     raise ValueError(
         f"{table.place(table.cells[at].first(text))}: {text!r} in the column {table.title(at)!r}, beside "
-        f"{other!r}: does the point part thousands or decimals? {AS_PROGRAMS_DO}"
+        f"{other!r}: is the point a thousands separator or a decimal point? {AS_PROGRAMS_DO}"
     )
 
 

@@ -60,7 +60,7 @@ def content_of(path: Path) -> pa.Buffer:
 
 
 def _unpacked(path: Path) -> pa.Buffer:
-    """What a gzip file holds; refused when it grows beyond what fits, before it does."""
+    """The content of a gzip file; rejected before it grows beyond the limit."""
     parts: list[bytes] = []
     size = 0
     try:

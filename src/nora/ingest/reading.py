@@ -48,7 +48,7 @@ Source: TypeAlias = str | Path | pd.DataFrame | nx.Graph
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What was read.
+    """The result of reading files.
 
     Attributes:
         dataset: The graph; its node names are the ids.
@@ -87,25 +87,25 @@ def read_graph(  # noqa: PLR0913
         edges: A table of edges (`.csv`, `.tsv`, `.txt`, also with `.gz`; `.parquet`) with the columns
             `source` and `target`, optionally `weight` and `type`; a `.graphml` or `.gexf` file, whose
             node attributes are features and labels; an adjacency matrix (`.mtx`); or a folder as OGB
-            or PyG lay out a dataset. Of a DataFrame, a named index is a column. A NetworkX graph is read
-            like a `.graphml` file.
+            or PyG lay out a dataset. A named index of a DataFrame counts as a column. A NetworkX graph
+            is read like a `.graphml` file.
         features: A table with the column `id` and one column per feature; a list `id,feature,value`
             of those that are not 0; or a matrix (`.mtx`), a row per node.
         labels: A table with the columns `id` and `label`; blank or missing means unknown.
-        directed: Keep the direction of edges; else every edge goes both ways.
-        encoding: How to make features where there are none: see `nora.ingest.encodings`. Beside
-            given features, anything but `auto` is added to them.
-        ignore: Names of columns, of any of the files, to leave out.
+        directed: Keep the direction of edges. Default: every edge goes both ways.
+        encoding: How to make features if there are none: see `nora.ingest.encodings`. If there are
+            features, any encoding other than `auto` is added to them.
+        ignore: Names of columns to leave out, of any file.
         label_column: The column that holds the labels: of `labels` if given, else of `features`, else
             a node attribute; by default the one called `label` or `class`.
-        source_column: The column of `edges` that holds the source, where it is not called so; with
+        source_column: The column of `edges` that holds the source, if it has another name; needs
             `target_column`.
         target_column: The column of `edges` that holds the target.
         weight_column: The column of `edges` that holds the weight; by default the one called `weight`.
         type_column: The column of `edges` that holds the type; by default the one called `type`,
             `edge_type` or `relation`.
         name: The dataset's name; the edge file's by default, `edges` of a DataFrame.
-        advance: Called with the number of bytes, whenever some were read.
+        advance: Called with the number of bytes after each read.
 
     Returns:
         The dataset, with notes.

@@ -159,7 +159,7 @@ class Table:
         return len(self.cells[0]) if self.cells else 0
 
     def title(self, at: int) -> str:
-        """What a column is called, or which one it is."""
+        """The name of a column, or its number if it has none."""
         return self.columns[at] or f"column {at + 1}"
 
     def column(self, *names: str) -> int | None:

@@ -75,14 +75,14 @@ class _Text:
             raise ValueError(_not_utf8(self)) from None
 
     def below(self, line: int) -> _Text:
-        """What is below a line."""
+        """The text below a line."""
         ends = re.finditer(rb"\r\n?|\n", memoryview(self.raw))
         found = next(islice(ends, line - self.line, None), None)
         start = len(self.raw) if found is None else found.end()
         return replace(self, raw=self.raw.slice(start), line=line + 1)
 
     def place(self, row: int) -> str:
-        """Where a row is."""
+        """The line of a row."""
         found = next(islice(self.records(), row, None), None)
         return f"{self.name}, line {found[0]}" if found else f"{self.name}, row {row + 1}"
 

@@ -26,7 +26,7 @@ from nora.engine.engine import Engine
 from nora.engine.estimate.calibration import FIRST, MOST
 from nora.engine.estimate.cost_sample import Agreement, CostSample
 from nora.engine.estimate.linear import Linearised
-from nora.engine.exec.tally import Tally
+from nora.engine.ir.op import Tally
 from nora.engine.prepared import Prepared
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
@@ -58,7 +58,7 @@ SAMPLES, SAMPLED = 64, 12
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and why.
+    """The chosen method, and the reason.
 
     Attributes:
         method: The method's name.
@@ -316,7 +316,7 @@ def _last_resort(problem: Problem, price: str, fits: float) -> Choice:
 
 
 def _pass_seconds(problem: Problem) -> float:
-    """What a forward pass takes: as checks have seen it where it is long, else tried."""
+    """The time of a forward pass: from the checks if it is long, else measured."""
     seconds = (found.seconds for found in problem.checked_removals.values())
     known = min(seconds, default=problem.passes.seconds)
     if known > LONG_SECONDS:
@@ -372,7 +372,7 @@ def _samples_rows(engine: Engine) -> bool:
 
 
 def _sketch_seconds(engine: Engine, problem: Problem, left: float) -> float:
-    """What the sketch should take: two backward passes and a sample, scaled up; infinite if it cannot."""
+    """The expected time of the sketch, from two backward passes and a sample; infinite if unsupported."""
     try:
         linearised = Linearised(engine)
     except UnsupportedError:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from nora.engine.estimate.linear import Gradients, Linearised
 from nora.engine.exec.kernels.choice import FLOATS, BackendName
-from nora.engine.exec.tally import Tally
+from nora.engine.ir.op import Tally
 from nora.engine.prepared import Prepared
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
@@ -96,7 +96,9 @@ def cauchy(
         def ask(removals: EditBatch, tally: Tally, gradients: Gradients = gradients) -> Tensor:
             return linearised.projections(removals, gradients, tally)
 
-        for nodes, values in engine.by_chunks(ask, asked, budget // 2, workers):
+        removals = EditBatch.remove_nodes(asked)
+        for which, values in engine.in_chunks(ask, removals, budget // 2, workers):
+            nodes = asked[which]
             draws[nodes, first : first + count] = values.cpu()
             if first + count == samples and problem.labels is None:
                 yield nodes, cauchy_scale(draws[nodes]).to(engine.before.dtype)

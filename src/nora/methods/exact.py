@@ -139,7 +139,7 @@ def exact(
         verify: Removals compared with `brute` before the run; 0 for none. By default 8 in long runs,
             fewer in short ones: one in 5,000, at least 2.
         workers: Threads; all cores by default.
-        backend: `compiled` (numba, CPU), `vectorised` (torch, any device) or `auto`.
+        backend: `compiled` (numba), `vectorised` (torch) or `auto`.
         seed: Seed of the verified removals, and of the samples of a tolerance.
     """
     how = ExactOptions(tolerance, parse_bytes(memory), workers, verify, backend, seed)
@@ -284,7 +284,7 @@ def _removed(removals: EditBatch) -> str:
 
 
 def reduced(before: Tensor, measures: Measures, moves: ChangedPredictions) -> Any:
-    """What measures make of changed predictions."""
+    """The measures of changed predictions."""
     if not isinstance(measures, Measuring):
         assert measures is not None, "the definition is summed by the engine, or by a full pass"
         return measures(before, moves)

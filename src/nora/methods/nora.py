@@ -179,8 +179,8 @@ def topology_basis(degree: Degrees) -> Tensor:
     bracket = torch.where(d > 1, bracket, torch.ones_like(bracket))
     term = torch.stack([1 / full.sqrt(), 1 / full, torch.ones_like(full)])
     source, target = degree.edges
-    around = torch.zeros_like(term).index_add(1, target, term[:, source])
-    shifted = bracket.unsqueeze(1) * around
+    neighbour_sum = torch.zeros_like(term).index_add(1, target, term[:, source])
+    shifted = bracket.unsqueeze(1) * neighbour_sum
     return torch.zeros_like(shifted).index_add(2, source, shifted[:, :, target])
 
 

@@ -44,5 +44,5 @@ def pagerank(problem: Problem, *, damping: float = 0.85) -> Tensor:
         if np.abs(ranks - before).sum() < CHANGE * min(size, MANY_NODES):
             return torch.from_numpy(ranks).float()
     raise ValueError(
-        f"PageRank has not settled after {PRODUCTS} products with damping={damping}: take a smaller one"
+        f"PageRank did not converge in {PRODUCTS} products with damping={damping}: use a smaller damping"
     )

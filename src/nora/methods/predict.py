@@ -90,7 +90,10 @@ def fit(
     """
     features = _features(problem, how.as_published)
     if how.epochs < 1 or how.patience < 1 or not how.lr > 0:
-        raise ValueError("epochs and patience must be at least 1, and lr positive")
+        raise ValueError(
+            f"epochs and patience must be at least 1 and lr positive, got {how.epochs}, {how.patience} "
+            f"and {how.lr}"
+        )
     known = (~target.isnan()).nonzero().flatten()
     if known.numel() < 4:
         raise ValueError(
@@ -100,8 +103,8 @@ def fit(
     order = known
     if not how.as_published:
         order = known[shuffled(known.numel(), how.seed).to(known.device)]
-    cut = round(FIT * known.numel())
-    fitted, held_back = order[:cut], order[cut:]
+    size = round(FIT * known.numel())
+    fitted, held_back = order[:size], order[size:]
     adjacency = _normalised(problem, how, features.dtype)
     with seeded(how.seed), torch.enable_grad():
         # Normalised once, and a sparse product per layer: half the time of message passing.

@@ -9,6 +9,7 @@ edges, the model contains edges itself, and is rejected.
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
     from nora.model.problem import Problem
 
 
-def by_id(problem: Problem, reading: InputWatcher, runs_on_part: bool = False) -> str:
+def by_id(problem: Problem, reading: InputWatcher, moves: bool, runs_on_part: bool = False) -> str:
     """The reason why the model needs nodes to keep their ids; empty if it does not.
 
     Args:
         problem: The question.
         reading: What a forward pass has read.
+        moves: Whether predictions move along when nodes are renumbered.
         runs_on_part: Whether the model was seen to run on a graph with fewer nodes.
 
     Raises:
@@ -43,18 +45,29 @@ def by_id(problem: Problem, reading: InputWatcher, runs_on_part: bool = False) -
     """
     if problem.num_nodes < 2:
         return ""
-    held = _held_rows(problem)
-    elsewhere = reading.numbers + reading.picked + reading.rows
-    if (held or elsewhere) and not follows(problem):
-        if held and _follow_with(problem, held):
-            return "has weights per node id (its predictions change when the nodes are renumbered)"
-        if elsewhere and not _in_order(problem):
-            where = " and ".join(dict.fromkeys(str(line) for line in elsewhere[:3]))
-            if _without_edges(problem, isolate_nodes(problem.data, _all_nodes(problem))):
-                raise ValueError(_of_its_own(reading, where))
-            if reading.numbers:
-                return f"uses node ids that do not come from the graph's tensors, at {where}"
-    node = None if runs_on_part else _harmless(problem)
+    reason = "" if moves else _ids_in_model(problem, reading)
+    return reason or ("" if runs_on_part else _needs_every_node(problem))
+
+
+def _ids_in_model(problem: Problem, reading: InputWatcher) -> str:
+    """How a model whose predictions do not move along with the nodes depends on ids; empty if it does not.
+
+    It may depend on the order of the nodes instead (`roll`, `cumsum`, `x[-1]`), or treat the first one as
+    special, whichever it is (`x - x[0]`): a removal then means what the model makes of the smaller graph.
+    """
+    if _follow_with(problem):
+        return "has weights per node id (its predictions change when the nodes are renumbered)"
+    if _in_order(problem) or follows(problem, relabelled(problem.data, stays="first")):
+        return ""
+    where = ", ".join(dict.fromkeys(map(str, reading.numbers + reading.picked + reading.rows)))
+    if _without_edges(problem, isolate_nodes(problem.data, _all_nodes(problem))):
+        raise ValueError(_of_its_own(reading, where))
+    return "uses node ids that do not come from the graph's tensors" + (where and f", at {where}")
+
+
+def _needs_every_node(problem: Problem) -> str:
+    """Why the model cannot be run without a node, but can be where the node is isolated; empty if it can."""
+    node = _harmless(problem)
     if node is None:
         return ""
     task, _ = problem.task.survivors(kept(node.to(problem.device), problem.num_nodes))
@@ -87,11 +100,12 @@ def _of_its_own(reading: InputWatcher, where: str) -> str:
             "depend on each other, and node ids or a matrix of nodes come from elsewhere, at "
             f"{where}. A removal would not change them. {REMEDY}"
         )
+    at = where and f" (rows are selected by constant ids at {where})"
     return (
-        "the model reads edges that are not in data, or selects nodes by ids in its code: without any edge "
-        f"in data, nodes still depend on each other, and rows are selected by constant ids at {where}. "
-        "After a removal these ids belong to other nodes. Put edges into data.edge_index, and mark special "
-        "nodes in data.x"
+        "the model reads edges that are not in data, or selects nodes by ids in its code or in an attribute "
+        f"of the nodes: without any edge in data, nodes still depend on each other by their ids{at}. After a "
+        "removal these ids belong to other nodes. Put edges into data.edge_index, and mark special nodes in "
+        "data.x"
     )
 
 
@@ -123,36 +137,38 @@ def _harmless(problem: Problem) -> Tensor | None:
     edges = problem.edge_index.cpu()
     hub = torch.bincount(edges.flatten(), minlength=problem.num_nodes).argmax()
     beside = torch.cat([edges[1][edges[0] == hub], edges[0][edges[1] == hub]])
-    near = nodes[torch.isin(nodes, beside) & (nodes != hub)]
-    return near[:1] if near.numel() else nodes[:1] if nodes.numel() else None
+    adjacent = nodes[torch.isin(nodes, beside) & (nodes != hub)]
+    return adjacent[:1] if adjacent.numel() else nodes[:1] if nodes.numel() else None
 
 
-def _held_rows(problem: Problem) -> list[Tensor]:
-    """Tensors of the model or of `forward` that are as long as the nodes of a type."""
+def _follow_with(problem: Problem) -> bool:
+    """Whether predictions are permuted with the nodes if rows that the model stores are permuted too.
+
+    Tensors of the model, or of `forward`, that are as long as the nodes of a type are permuted together,
+    then each alone; then each that is longer, as an embedding with rows to spare.
+    """
     counts = {*node_counts(problem.data).values(), problem.num_nodes}
     held = Snapshot(problem.model, getattr(problem.task, "decoder", None))
     tensors = [parameter for _, parameter in held.parameters] + held.buffers
     tensors += list(_captured(problem.forward)) + list(_captured(problem.transform))
-    return [
+    tensors = [
         tensor
         for tensor in {id(tensor): tensor for tensor in tensors}.values()
-        if tensor.layout == torch.strided and any(size in counts for size in tensor.shape)
+        if tensor.layout == torch.strided
+        and tensor.dim()
+        and (len(tensor) >= min(counts) or counts & set(tensor.shape))
+        and 0 not in tensor.stride()
+        and not tensor.is_inference()
     ]
-
-
-def _follow_with(problem: Problem, held: list[Tensor]) -> bool:
-    """Whether predictions are permuted with the nodes if the rows that the model stores are permuted too.
-
-    They are not if the model depends on the order of the nodes (`roll`, `cumsum`).
-    """
-    for chosen in [held, *([tensor] for tensor in held if len(held) > 1)]:
+    exact = [tensor for tensor in tensors if counts & set(tensor.shape)]
+    data, old = relabelled(problem.data)
+    for chosen in [exact] * (len(exact) > 1) + [[tensor] for tensor in tensors]:
         copies = [tensor.detach().clone() for tensor in chosen]
-        data, _ = relabelled(problem.data)
         try:
             with torch.no_grad():
                 for tensor, copied in zip(chosen, copies, strict=True):
                     tensor.copy_(_moved(copied, problem))
-            if follows(problem, data):
+            if follows(problem, (data, old)):
                 return True
         finally:
             with torch.no_grad():
@@ -162,13 +178,17 @@ def _follow_with(problem: Problem, held: list[Tensor]) -> bool:
 
 
 def _moved(tensor: Tensor, problem: Problem) -> Tensor:
-    """A tensor with one row per node, permuted as `relabelled` permutes the nodes."""
+    """A tensor with a row for every node, and maybe more, permuted as `relabelled` permutes the nodes."""
     _, order = relabelled(problem.data)
     orders = {problem.num_nodes: order}
     passed = 0
     for count in node_counts(problem.data).values():
         orders[count] = order[passed : passed + count] - passed
         passed += count
+    if not orders.keys() & set(tensor.shape):
+        most = max(count for count in orders if count <= len(tensor))
+        rows = torch.cat([orders[most], torch.arange(most, len(tensor))])
+        return tensor.index_select(0, rows.to(tensor.device))
     for axis, size in enumerate(tensor.shape):
         if size in orders:
             tensor = tensor.index_select(axis, orders[size].to(tensor.device))
@@ -220,7 +240,7 @@ def _in_order(problem: Problem) -> bool:
     first = every + starts
     places = torch.stack([first, first + counts.repeat_interleave(counts)]).to(problem.device)
     twice = disjoint_pieces(problem.data, [every, every])
-    moved, old = relabelled(twice, second_half=True)
+    moved, old = relabelled(twice, stays="half")
     task = moved_task = problem.task
     if problem.direct:
         assert isinstance(task, LinkPrediction)
@@ -235,7 +255,7 @@ def _in_order(problem: Problem) -> bool:
     if len(before) != 2 * len(problem.output()):
         return False
     expected = before if problem.direct else before[old.to(before.device)]
-    return not _same_rows(after, expected)
+    return _difference(after, expected) > rounding(expected.dtype)
 
 
 def _without_edges(problem: Problem, bare: Any) -> bool:
@@ -261,8 +281,8 @@ def _without_edges(problem: Problem, bare: Any) -> bool:
                 )
                 if len(others) != len(before) or before.shape != after.shape:
                     return False
-                off = (after - before).abs()[others.to(after.device)]
-                if off.numel() and not float(off.max()) <= 1e-4 * float(before.abs().max()):
+                there = others.to(after.device)
+                if _difference(after[there], before[there]) > 1e-4:
                     return True
     except MISFIT:
         pass
@@ -289,7 +309,7 @@ def _otherwise(data: Data | HeteroData, some: Tensor, dice: torch.Generator) -> 
 
 
 def relabelled(
-    data: Data | HeteroData, seed: int = 0, second_half: bool = False
+    data: Data | HeteroData, seed: int = 0, stays: str = ""
 ) -> tuple[Data | HeteroData, Tensor]:
     """The graph with renumbered nodes, and the old global id of each node.
 
@@ -299,14 +319,15 @@ def relabelled(
     Args:
         data: The graph.
         seed: Of the new order.
-        second_half: Whether the first half of the nodes of each type keep their ids.
+        stays: Which nodes of each type keep their ids: `half`, the first of them, or the `first` one alone,
+            where others are left to exchange; none by default.
     """
     random = torch.Generator().manual_seed(seed)
     rows: dict[Kind, Tensor] = {}
     ids: dict[Kind, Tensor] = {}
     parts, passed = [], 0
     for kind, count in node_counts(data).items():
-        stay = count // 2 if second_half else 0
+        stay = int(count > 2) if stays == "first" else count // 2 if stays == "half" else 0
         order = stay + torch.randperm(count - stay, generator=random)
         rows[kind] = torch.arange(count)
         rows[kind][order] = order.roll(1)
@@ -316,10 +337,16 @@ def relabelled(
     return rewrite(data, Rewriting(rows, [ids])), torch.cat(parts)
 
 
-def follows(problem: Problem, given: Data | HeteroData | None = None) -> bool:
-    """Whether predictions are permuted with the nodes when these are renumbered."""
-    data, old = relabelled(problem.data)
-    data = data if given is None else given
+def follows(problem: Problem, renumbered: tuple[Data | HeteroData, Tensor] | None = None) -> bool:
+    """Whether predictions are permuted with the nodes when these are renumbered (see `relabelled`)."""
+    return moved_by_numbers(problem, renumbered) <= rounding(problem.output().dtype)
+
+
+def moved_by_numbers(
+    problem: Problem, renumbered: tuple[Data | HeteroData, Tensor] | None = None
+) -> float:
+    """How far predictions are from being permuted with the nodes, relative to the largest one."""
+    data, old = relabelled(problem.data) if renumbered is None else renumbered
     old = old.to(problem.device)
     task, expected = problem.task, problem.output()
     if isinstance(task, LinkPrediction) and problem.direct:
@@ -329,15 +356,25 @@ def follows(problem: Problem, given: Data | HeteroData | None = None) -> bool:
     try:
         found = problem.run(problem.asked(data, task))
     except MISFIT:
-        return False
-    if found.shape != expected.shape or expected.numel() == 0:
-        return found.shape == expected.shape
-    return _same_rows(found, expected)
+        return math.inf
+    return _difference(found, expected) if found.shape == expected.shape else math.inf
 
 
-def _same_rows(found: Tensor, expected: Tensor) -> bool:
-    """Whether rows are equal up to rounding, which grows with the depth of a model."""
-    rounding = 1e-6 if expected.dtype == torch.double else 1e-3
-    rounding = max(rounding, 8 * torch.finfo(expected.dtype).eps)
+def rounding(dtype: torch.dtype) -> float:
+    """Which relative difference is rounding, which grows with the depth of a model."""
+    return max(1e-6 if dtype == torch.double else 1e-3, 8 * torch.finfo(dtype).eps)
+
+
+def _difference(found: Tensor, expected: Tensor) -> float:
+    """The largest difference, relative to the largest number; infinite for NaN on one side alone."""
     found, expected = found.double(), expected.double()
-    return bool((found - expected).abs().max() <= rounding * expected.abs().max())
+    same = (found == expected) | (found.isnan() & expected.isnan())
+    error = (found - expected).abs().masked_fill(same, 0)
+    if not error.numel() or not bool(error.any()):
+        return 0.0
+    size = expected[expected.isfinite()].abs()
+    return (
+        float(error.nan_to_num(math.inf).max() / size.max().clamp(min=1e-30))
+        if size.numel()
+        else math.inf
+    )

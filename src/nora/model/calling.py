@@ -96,7 +96,7 @@ class ScoredByModel:
 
 
 def decoder_modules(task: Task) -> Iterable[Any]:
-    """What a task's decoder is or is made of."""
+    """The modules of a task's decoder."""
     decoder = getattr(task, "decoder", None)
     while isinstance(decoder, HeteroDecoder):
         decoder = decoder.decoder

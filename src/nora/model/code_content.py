@@ -1,4 +1,4 @@
-"""What functions and classes do, as far as it can be read: their code and all that it refers to.
+"""The content of functions and classes: their code and all that it refers to.
 
 Library code is identified by its name, the user's code by its bytecode: instructions, names,
 constants, defaults, values of the enclosing functions, and the global values and functions it uses. Names

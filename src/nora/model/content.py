@@ -1,4 +1,4 @@
-"""What a value is made of, as one digest: equal content gives equal digests, in every process.
+"""Digests of values: equal content gives equal digests, in every process.
 
 `content_digest` walks a value and everything it holds. `parts` names the pieces of one value, and the
 digest of a value is made of the labels and digests of its pieces. Nothing depends on addresses, on the
@@ -238,7 +238,7 @@ def _enum(value: Enum) -> ContentParts:
 
 @parts.register(Tensor)
 def _tensor(value: Tensor) -> ContentParts:
-    """Where a tensor is and whether it needs a gradient change nothing."""
+    """The content of a tensor, without its device and `requires_grad`."""
     tensor: Tensor = value.as_tensor() if hasattr(value, "as_tensor") else value.detach()
     yield "tensor", str(tensor.dtype)
     yield "shape", tuple(tensor.shape)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """What an edit does to the predictions of a graph: all others stay as they were.
+    """The predictions of a graph that an edit changes; all others stay as they were.
 
     Attributes:
         item: Items whose predictions change, ascending `[q]`.

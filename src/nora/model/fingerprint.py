@@ -62,7 +62,7 @@ def _task_facts(task: Task) -> dict[str, Any]:
 
 
 def pieces_of(problem: Problem) -> dict[str, Any]:
-    """What an answer depends on, by name: what has changed can then be named."""
+    """The pieces that an answer depends on, by name, so that messages can name a changed one."""
     called = {"forward": problem.forward, "transform": problem.transform}
     return {
         "model": {"model": problem.model, **called},

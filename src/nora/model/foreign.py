@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,7 +13,6 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from nora.graph.edge_sets import graph_edges, node_counts, with_plain_edges
-from nora.model.by_id import follows
 from nora.model.input_watcher import (
     REMEDY,
     InputWatcher,
@@ -21,7 +23,7 @@ from nora.model.input_watcher import (
     tensors_in,
 )
 from nora.model.precomputed import Structure
-from nora.model.preserve import clear
+from nora.model.preserve import Cache
 
 if TYPE_CHECKING:
     from nora.model.problem import Problem
@@ -70,7 +72,7 @@ def _watched(problem: Problem, data: Any, call: ModelCall) -> tuple[Any, InputWa
 
 
 def clear_misfits(problem: Problem) -> bool:
-    """Where the model does not run: have passes start without what it makes again if it is missing.
+    """If the model does not run, clear cached attributes that it makes again when they are missing.
 
     Returns:
         Whether there is anything of the kind, so that another try is worth it.
@@ -78,37 +80,67 @@ def clear_misfits(problem: Problem) -> bool:
     for module in problem.model.modules():
         for name, value in vars(module).items():
             holds = any(True for _ in tensors_in(name, value))
-            if holds and not name.startswith("_") and _without(problem, module, name) is not None:
-                problem.passes.caches.append((module, name))
+            if holds and not name.startswith("_"):
+                found = _without(problem, module, name)
+                problem.passes.caches += [] if found is None else [found[0]]
     return bool(problem.passes.caches)
 
 
 def clear_caches(problem: Problem, output: Tensor, reading: InputWatcher) -> InputWatcher:
     """Have passes start without what earlier ones left on the model; what a pass reads then.
 
-    A tensor on a module is a cache if the model makes it again where it is missing.
+    What a pass reads from a module, or may assign to it, is a cache if the model makes it again where it is
+    missing. If it then predicts otherwise, a value that does not depend on the size of the graph is kept: it
+    may be a statistic of the training data.
 
     Raises:
         ValueError: When the model predicts otherwise without it: it was computed on another graph.
     """
-    held, ids = {}, [use.source for use in reading.uses]
+    held: dict[str, tuple[nn.Module, str, bool]] = {}
+    ids = [use.source for use in reading.uses]
     for source in reading.sources:
         owner = None if source.name else holder_of(source.tensor, problem.model)
-        if owner is not None and (source in ids or _has_graph_size(problem, source.tensor)):
-            held[owner[2]] = owner
-    for module, name, path in held.values():
-        again = _without(problem, module, name)
-        if again is None:
+        if owner is not None:
+            of_graph = source in ids or _has_graph_size(problem, source.tensor)
+            if of_graph or owner[1] in vars(owner[0]):
+                held[owner[2]] = (owner[0], owner[1], of_graph)
+    for prefix, module in problem.model.named_modules():
+        for name in _assigned(type(module)) & vars(module).keys():
+            if vars(module)[name] is not None:
+                held.setdefault(f"{prefix}.{name}".removeprefix("."), (module, name, False))
+    for path, (module, name, of_graph) in held.items():
+        found = _without(problem, module, name)
+        if found is None:
             continue
+        cache, again = found
         if again.shape != output.shape or not torch.allclose(
             again, output, rtol=1e-3, atol=1e-4, equal_nan=True
         ):
+            if not of_graph:
+                continue
             raise ValueError(
                 f"the model keeps {path} from an earlier pass, over another graph: computed again for "
                 f"this one it gives other predictions. Clear it first (model.{path} = None)"
             )
-        problem.passes.caches.append((module, name))
+        problem.passes.caches.append(cache)
     return watched(problem)[1] if problem.passes.caches else reading
+
+
+def _assigned(kind: type) -> set[str]:
+    """Names of attributes that methods of a model's class assign, but for `__init__`."""
+    names = set()
+    for cls in kind.__mro__:
+        if cls.__module__.partition(".")[0] in ("builtins", "torch", "torch_geometric", "nora"):
+            continue
+        for name, value in vars(cls).items():
+            if isinstance(value, cached_property):
+                names.add(name)
+            method = getattr(value, "func", getattr(value, "fget", value))
+            code = getattr(inspect.unwrap(method), "__code__", None) if callable(method) else None
+            if code is not None and name != "__init__":
+                steps = dis.get_instructions(code)
+                names |= {step.argval for step in steps if step.opname == "STORE_ATTR"}
+    return names
 
 
 def _has_graph_size(problem: Problem, tensor: Tensor) -> bool:
@@ -120,29 +152,37 @@ def _has_graph_size(problem: Problem, tensor: Tensor) -> bool:
     return tensor.layout != torch.strided or bool((sizes - {0, 1}) & set(tensor.shape))
 
 
-def _without(problem: Problem, module: nn.Module, name: str) -> Tensor | None:
-    """The output of a pass without an attribute, if the model then makes it itself; else None."""
-    made: list[bool] = []
-
-    def call(model: nn.Module, data: Any) -> Any:
-        clear(module, name)
-        found = problem.call(model, data)
-        value = getattr(module, name, None)
-        made.append(value is not None and (isinstance(value, Tensor) or bool(value)))
-        return found
-
+def _without(problem: Problem, module: nn.Module, name: str) -> tuple[Cache, Tensor] | None:
+    """The attribute as a cache, and the output of a pass without it, if the model then makes it itself."""
     given = problem.asked(problem.data, problem.task)
-    try:
-        found = problem.passes.run(call, problem.model, given, *problem.decoders)
-    except Exception:  # whatever a model does without what it holds
-        return None
-    return found if made == [True] and isinstance(found, Tensor) else None
+    for cache in Cache.ways(module, name):
+        made: list[bool] = []
+
+        def call(model: nn.Module, data: Any, cache: Cache = cache, made: list[bool] = made) -> Any:
+            cache.clear()
+            found = problem.call(model, data)
+            made.append(cache.is_made)
+            return found
+
+        try:
+            found = problem.passes.run(call, problem.model, given, *problem.decoders)
+        except Exception:  # whatever a model does without what it holds
+            continue
+        if made == [True] and isinstance(found, Tensor):
+            return cache, found
+    return None
 
 
-def check_structure(problem: Problem, reading: InputWatcher) -> None:
-    """Raise when the model uses node ids that a removal would leave as they are."""
+def check_structure(problem: Problem, reading: InputWatcher, moves: bool) -> None:
+    """Raise when the model uses node ids that a removal would leave as they are.
+
+    Args:
+        problem: The question.
+        reading: What a pass has read.
+        moves: Whether predictions move along when nodes are renumbered.
+    """
     for use in reading.uses:
-        if use.source.name and not follows(problem):
+        if use.source.name and not moves:
             raise ValueError(
                 f"the model uses {use.source.name} as node ids, at {use.line}, but its name does not mark it "
                 "as edges: a removal would neither delete them nor renumber their nodes. Name edges as in "

@@ -1,4 +1,4 @@
-"""What a graph must be, so that a model can be asked about it."""
+"""Checks of a graph."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class HeteroForward:
         widths = {kind: list(part.shape[1:]) for kind, part in found.items()}
         if len({str(width) for width in widths.values()}) > 1:
             raise ValueError(
-                f"links are predicted from outputs of one width, but they are {widths}"
+                f"link prediction needs outputs of equal width for both node types, got {widths}"
             )
         index = node_index_of(data)
         rows = []

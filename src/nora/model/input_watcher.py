@@ -1,4 +1,4 @@
-"""What a pass reads: which tensors of the graph, which of the model's own, and which of them as node ids.
+"""The tensors that a pass reads: of the graph, of the model, and which of them as node ids.
 
 `G−r` is made of the tensors in `data`. A graph that a model reads from elsewhere (a global `data`, an
 `edge_index` in a closure, an adjacency kept on a module) stays as it is, whatever is removed. So do node ids
@@ -67,7 +67,7 @@ class PassInput:
 
 @dataclass(frozen=True)
 class Use:
-    """Where a source was used as node ids.
+    """A use of a source as node ids.
 
     Attributes:
         source: The source.
@@ -124,7 +124,7 @@ class InputWatcher(TorchDispatchMode):
 
     @property
     def behind_output(self) -> list[PassInput]:
-        """What the output was made of."""
+        """The sources that the output was computed from."""
         return [one for at, one in enumerate(self.sources) if self._output_made_of >> at & 1]
 
     @property
@@ -134,7 +134,7 @@ class InputWatcher(TorchDispatchMode):
 
     @property
     def numbers(self) -> list[Line]:
-        """Where a tensor from elsewhere that the output was made of may hold node ids."""
+        """The lines where the output uses a foreign tensor that may hold node ids."""
         return [
             source.line
             for source in self.behind_output
@@ -152,7 +152,7 @@ class InputWatcher(TorchDispatchMode):
         return bit, bit
 
     def _of(self, tensor: Tensor) -> tuple[int, int]:
-        """What a tensor was made of; one that is not known yet was there before the pass."""
+        """The sources of a tensor; an unknown tensor existed before the pass."""
         found = self._known.get(tensor)
         memory = _memory_of(tensor)
         if found is not None:

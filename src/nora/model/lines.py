@@ -13,7 +13,7 @@ import torch_geometric
 
 
 class Line(NamedTuple):
-    """Where in the model's code an operation was asked for."""
+    """The line of the model's code that called an operation."""
 
     file: str
     number: int

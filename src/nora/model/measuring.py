@@ -245,7 +245,7 @@ def groups_of(
     index = node_index_of(data)
     values = _values_by(by, data, index) if isinstance(by, str) else _listed(by)
     if len(values) != items.count:
-        raise ValueError(f"by has {len(values)} values for {items.count} nodes")
+        raise ValueError(f"by must have one value per node, {items.count}; got {len(values)}")
     named = class_names if isinstance(by, str) and by == "y" else None
     known = [value for value in dict.fromkeys(values) if not _is_unknown(value)]
     with suppress(TypeError):  # of several types: in order of appearance
@@ -255,7 +255,7 @@ def groups_of(
             f"by has {len(known):,} different values: it must be categorical, with at most {MOST_GROUPS}"
         )
     if not known:
-        raise ValueError("by gives no node a group: all values are unknown")
+        raise ValueError("by has no known value: give at least one node a group")
     place = {value: at for at, value in enumerate(known)}
     group = torch.tensor([-1 if _is_unknown(value) else place[value] for value in values])
     names = tuple(

@@ -50,13 +50,12 @@ def transform_failure(error: Exception) -> str:
 
 
 def advice(problem: Problem, error: Exception) -> str:
-    """What to do about an error of the model's first pass."""
+    """Advice for an error of the model's first pass."""
     model, data = problem.model, problem.seen(problem.data.clone())
     for found in (
         _links(problem),
         _no_forward(model),
         _arguments(model, data, error),
-        _devices(problem),
         _types(problem),
     ):
         if found:
@@ -147,20 +146,6 @@ def _value(data: Data | HeteroData, name: str) -> str | None:
     if name == "edge_type" and (given.is_floating_point() or given.numel() != len(given)):
         return None
     return "data.edge_attr.view(-1)" if given.numel() == len(given) else "data.edge_attr[:, 0]"
-
-
-def _devices(problem: Problem) -> str:
-    """The model here, the graph there."""
-    state = [*problem.model.parameters(), *problem.model.buffers()]
-    model = sorted({str(one.device) for one in state})
-    data = str(problem.device)
-    if not model or model == [data]:
-        return ""
-    if len(model) > 1:
-        return f"Its weights are on several devices ({', '.join(model)}): move it to one, model.to({data!r})"
-    return (
-        f"Its weights are on {model[0]}, the graph is on {data}: move one, e.g. model.to({data!r})"
-    )
 
 
 def _types(problem: Problem) -> str:

@@ -1,4 +1,4 @@
-"""What models and graphs are made of: all that changes a prediction, and none of what does not.
+"""The content of models and graphs: everything that changes a prediction, and nothing else.
 
 Of a module that is its class, parameters, buffers (also those that are not saved), parts, hooks and
 everything else it keeps on itself. What a forward pass leaves behind is not: cached normalisations, the
@@ -62,7 +62,7 @@ def _hooks(name: str) -> bool:
 
 
 def _own(module: nn.Module, own: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What a module keeps on itself beside parameters, buffers and modules."""
+    """A module's attributes other than parameters, buffers and modules."""
     settings = {}
     for name, held in own.items():
         if name in _CONTENTS or name in _ASIDE or name.startswith(_SAVING):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -196,7 +196,7 @@ class ForwardPasses:
         # What the first pass has taken.
         self.seconds = 0.0
         # Attributes that earlier passes left on modules, and that every pass starts without.
-        self.caches: list[tuple[nn.Module, str]] = []
+        self.caches: list[Cache] = []
 
     def run(
         self, call: Callable[..., Any], model: nn.Module, data: Data | HeteroData, *others: Any
@@ -222,8 +222,8 @@ class ForwardPasses:
             tensors = [(store, key, store[key]) for store, key, _ in tensors]
         versions = [_version(value) for _, _, value in tensors]
         with self.state_kept(model, *others):
-            for module, name in self.caches:
-                clear(module, name)
+            for cache in self.caches:
+                cache.clear()
             start = time.perf_counter()
             output = call(model, given)
             self.seconds = self.seconds or time.perf_counter() - start
@@ -234,7 +234,7 @@ class ForwardPasses:
 
     @contextmanager
     def state_kept(self, *models: Any) -> Iterator[None]:
-        """What runs inside starts from the models' state, and leaves them so."""
+        """A context in which code starts from the models' state, which is restored afterwards."""
         found = Snapshot(*models)
         for buffer in found.buffers:
             if id(buffer) not in self._copies:
@@ -256,15 +256,48 @@ class ForwardPasses:
         if written:
             raise ValueError(
                 f"the model {type(models[0]).__name__} writes into its parameter {written[0]!r} in "
-                "forward: after one pass it is another model. Compute with a copy there "
+                "forward: every pass changes the model. Compute with a copy there "
                 f"(self.{written[0]}.clone())"
             )
 
 
-def clear(module: nn.Module, name: str) -> None:
-    """Empty a container on a module, or set an attribute to None."""
-    value = getattr(module, name, None)
-    setattr(module, name, type(value)() if isinstance(value, dict | list) else None)
+@dataclass(frozen=True, eq=False)
+class Cache:
+    """An attribute that a pass makes where it is missing.
+
+    Attributes:
+        module: The module that holds it.
+        name: Its name.
+        before: What it is before it is made: None, an empty container, or `MISSING` for no attribute at all.
+    """
+
+    module: nn.Module
+    name: str
+    before: Any
+
+    MISSING: ClassVar[Any] = object()
+
+    @staticmethod
+    def ways(module: nn.Module, name: str) -> Iterator[Cache]:
+        """What the attribute may have been before it was made."""
+        value = getattr(module, name)
+        if isinstance(value, dict | list | set):
+            yield Cache(module, name, type(value)())
+        yield Cache(module, name, None)
+        yield Cache(module, name, Cache.MISSING)
+
+    def clear(self) -> None:
+        """Empty it."""
+        if self.before is Cache.MISSING:
+            delattr(self.module, self.name)
+        else:
+            setattr(self.module, self.name, copy.copy(self.before))
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a pass has made it."""
+        value = getattr(self.module, self.name, None)
+        return value is not None and not (isinstance(value, dict | list | set) and not value)
 
 
 def _copied(tensor: Tensor) -> Tensor:

@@ -38,6 +38,7 @@ from nora.model.hetero import (
 )
 from nora.model.known_influences import Labels, label_tensor
 from nora.model.misfit import MISFIT, transform_failure
+from nora.model.on_cpu import on_cpu
 from nora.model.preserve import CheckedRemoval, ForwardPasses, evaluating
 from nora.model.task import Task, item_change
 from nora.model.tasks.link_prediction import LinkPrediction, dot_product
@@ -49,7 +50,7 @@ LARGE_EDGES = 1_000_000
 
 @dataclass(frozen=True)
 class Problem:
-    """What every method receives. Made by `build_problem`, which checks it.
+    """The input of every method. `build_problem` makes and checks it.
 
     Attributes:
         model: The trained model.
@@ -116,7 +117,7 @@ class Problem:
 
     @property
     def device(self) -> torch.device:
-        """Where the graph is."""
+        """The device of the graph."""
         return self.edge_index.device
 
     @property
@@ -149,7 +150,7 @@ class Problem:
 
     @property
     def decoders(self) -> Iterable[Any]:
-        """What the task's decoder is or is made of."""
+        """The modules of the task's decoder."""
         return decoder_modules(self.task)
 
     def call(self, model: nn.Module, data: Graph) -> Any:
@@ -254,7 +255,7 @@ def build_problem(
 ) -> Problem:
     """Check the input and put it in one value; every error says what was wrong and what to do."""
     model = uncompiled(model)
-    task = _checked_task(model, data, task, forward)
+    model, data, task = on_cpu(model, data, _checked_task(model, data, task, forward))
     if transform is not None and not callable(transform):
         raise TypeError(
             f"transform must be a function of the graph, got {type(transform).__name__}"

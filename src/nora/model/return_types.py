@@ -1,4 +1,4 @@
-"""What a model returns, in the words of PyG's `ModelConfig`: logits, probabilities or their logarithms."""
+"""Return types of models, in the words of PyG's `ModelConfig`: logits, probabilities or their logarithms."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def reject_rows_that_sum_to_one(output: Tensor) -> None:
         )
 
 
-def reject_unit_interval(score: Tensor, who: str, task: str) -> None:
+def reject_unit_interval(score: Tensor, source: str, task: str) -> None:
     """Raise when logits all lie in [0, 1], and none was declared to be logits."""
     score = score.float().flatten()
     # Of one or two numbers, or the same one throughout, nothing can be concluded.
@@ -58,7 +58,7 @@ def reject_unit_interval(score: Tensor, who: str, task: str) -> None:
         return
     if float(score.min()) >= 0 and float(score.max()) <= 1:
         raise ValueError(
-            f"{who} returns numbers between {float(score.min()):.3g} and {float(score.max()):.3g}, "
+            f"{source} returns numbers between {float(score.min()):.3g} and {float(score.max()):.3g}, "
             f"which may be probabilities already: pass task=nora.{task}(…, return_type='probs'), or "
             "return_type='raw' if they are logits"
         )

@@ -1,4 +1,4 @@
-"""What a model predicts, and how a change of its predictions is measured.
+"""Tasks: what a model predicts, and how a change of its predictions is measured.
 
 A task turns the model's output into *items*: one row per node (`NodeTask`) or one number per pair of
 nodes. The effect of a removal is the change of every item that survives it, and the influence its L1
@@ -21,7 +21,7 @@ Predicts = Literal["classes", "labels", "links", "values"]
 
 
 class Task(ABC):
-    """What is predicted.
+    """The base class of tasks.
 
     Attributes:
         name: How results name it.

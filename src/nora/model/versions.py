@@ -72,7 +72,7 @@ class Versions:
         return any(not _same(self._look(value), then) for value, then in self._then)
 
     def _look(self, value: Any) -> Look | None:
-        """What is compared of an object; None where it cannot change."""
+        """The compared part of an object; None if it cannot change."""
         if isinstance(value, Tensor):
             return self._tensor(value), ()
         if isinstance(value, _FIXED):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What others ask about a model.
+    """Facts about a model class.
 
     Attributes:
         needs: Sizes that training takes from the data: `num_relations`, the number of edge types;

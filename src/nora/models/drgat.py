@@ -78,7 +78,7 @@ class DrGATConv(MessagePassing):
         glorot(self.att)
 
     def sent(self, mapped: Tensor, degrees: Tensor) -> Tensor:
-        """What nodes send, `[N, heads, out_channels]`, from `W x` and degrees `[N, 1]`."""
+        """The messages of nodes, `[N, heads, out_channels]`, from `W x` and degrees `[N, 1]`."""
         return (mapped / degrees.sqrt()).view(-1, self.heads, self.out_channels)
 
     def score(self, y: Tensor) -> Tensor:

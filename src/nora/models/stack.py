@@ -1,4 +1,4 @@
-"""What the architectures share: convolutions in a row with norm, ReLU and dropout in between."""
+"""The base of the architectures: a chain of convolutions with norm, ReLU and dropout in between."""
 
 from __future__ import annotations
 

@@ -95,7 +95,9 @@ class TIMMEConv(MessagePassing):
         """`Z_k = A_k X W_k` of every adjacency `[N, K, F]`."""
         edges = list(edge_indices.values() if isinstance(edge_indices, Mapping) else edge_indices)
         if len(edges) != self.num_relations:
-            raise ValueError(f"got the edges of {len(edges)} relations, not {self.num_relations}")
+            raise ValueError(
+                f"expected the edges of {self.num_relations} relations, got {len(edges)}"
+            )
         sent = self.sent(x)
         found = []
         for number, edge_index in enumerate(edges):

@@ -1,1 +1,1 @@
-"""What can be asked of a model and a graph: one file per question, thin over engine and methods."""
+"""Questions about a model and a graph, one per file, thin over engine and methods."""

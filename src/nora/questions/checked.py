@@ -23,6 +23,7 @@ from nora.model import Problem, Transform, build_problem
 from nora.model.calling import Forward
 from nora.model.checks import check_deterministic, check_model
 from nora.model.known_influences import Labels, label_tensor
+from nora.model.problem import uncompiled
 from nora.model.task import Task
 from nora.model.tasks.node_classification import NodeClassification
 from nora.options import option
@@ -30,7 +31,7 @@ from nora.questions.staleness import Staleness, staleness_of
 
 
 class Checked:
-    """What a `Session` knows of its model and graph; its arguments are described there.
+    """The checked model and graph of a `Session`, which describes the arguments.
 
     Attributes:
         prepared: The engine, once it is needed.
@@ -60,7 +61,9 @@ class Checked:
         )
         self.names = None if names is None else tuple(map(str, names))
         if self.names is not None and len(self.names) != self._problem.num_nodes:
-            raise ValueError(f"{len(self.names)} names for {self._problem.num_nodes} nodes")
+            raise ValueError(
+                f"names must have one entry per node, {self._problem.num_nodes}; got {len(self.names)}"
+            )
         self.class_names = None if class_names is None else tuple(map(str, class_names))
         self.masks = dict(masks or {})
         for name, mask in self.masks.items():
@@ -77,7 +80,9 @@ class Checked:
         self._checked = self._seen_again = False
         # As it was given: what is found out about it later does not change it.
         self._given = self._problem
-        self._stale = None if once else staleness_of(self._problem, check)
+        # Of the caller's own: what is asked may be copies on the CPU.
+        own = replace(self._problem, model=uncompiled(model), data=data)
+        self._stale = None if once else staleness_of(own, check)
 
     def __repr__(self) -> str:
         problem = self._problem
@@ -103,7 +108,7 @@ class Checked:
 
     @property
     def task(self) -> Task:
-        """What is predicted; its nodes are by global ids (see `nora.graph.node_index`)."""
+        """The task, with nodes by global ids (see `nora.graph.node_index`)."""
         return self._problem.task
 
     @property
@@ -203,7 +208,7 @@ class Checked:
         return self._naming.edits(edits)
 
     def resolve(self, edits: Edits) -> EditBatch:
-        """What edits mean for this graph, names replaced by ids; raises when they contradict it."""
+        """Edits resolved for this graph, with ids for names; raises if they contradict the graph."""
         return self.with_ids(edits).resolve(self.data, self.edges)
 
     def named_edges(self, edges: Any) -> dict[EdgeType, Tensor]:

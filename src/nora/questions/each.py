@@ -17,7 +17,7 @@ from nora.results.effect import Effect
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one node's removal changes.
+    """The result of one node's removal.
 
     Attributes:
         node: The removed node's global id.

@@ -169,7 +169,7 @@ class Remote:
                 raise IncompleteError(_missing(left, question.of, str(missing)), left) from missing
             except BrokenExecutor as error:
                 raise RuntimeError(
-                    "a worker process has ended (killed, or out of memory), and with it the executor: make a "
+                    "a worker process was killed or ran out of memory, which stopped the executor: make a "
                     "new one and ask again; with "
                     f"{option('checkpoint')} finished parts are kept"
                 ) from error

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from nora.engine.compile import Notes, describe_model
+from nora.engine.compile import describe_model
 from nora.engine.engine import Engine
 from nora.engine.exec.kernels.choice import pick_backend
 from nora.engine.ir.op import EVERYWHERE
+from nora.engine.lower.bindings import Notes
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.graph.node_index import Graph
@@ -138,7 +139,7 @@ def explain_engine(
 
 def report_of(session: Session) -> EngineReport:
     """The report of a session's model and graph."""
-    problem, notes = session.problem(), Notes()
+    problem, notes = session.problem(), Notes(collect=True)
     with problem.evaluating(), torch.no_grad():
         try:
             engine = Engine.prepare(problem, pick_backend("auto", problem, REMOVALS))
@@ -176,7 +177,7 @@ def report_of(session: Session) -> EngineReport:
 
 
 def _pass_seconds(problem: Any) -> float:
-    """What a full pass takes."""
+    """The seconds of a full pass."""
     with problem.evaluating(), torch.no_grad():
         start = time.perf_counter()
         for node in problem.nodes[:PASSES].split(1):

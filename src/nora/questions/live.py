@@ -1,10 +1,10 @@
-"""A graph that changes: edits are applied for good, and the predictions stay current.
+"""A graph that changes: edits are permanent, and the predictions stay current.
 
-Where rules follow the model, an edit is resolved against the graph as it is (`LiveGraph`), and what it
-changes is written back to what is prepared (`Written`): it takes what it changes, whatever came before.
-Otherwise edits are kept as one edit (`a + b`) of a graph that was there before, the *snapshot*, and the
-engine tells the effect of all of them; once they are many, or not one edit any more (a node that came is to
-go again), the graph as it is becomes the next snapshot.
+If every convolution has a rule, an edit is resolved against the current graph (`LiveGraph`), and the rows it
+changes are written back to the prepared engine (`Written`): its time depends on the rows it changes only.
+Otherwise all edits are kept as one edit (`a + b`) of an earlier graph, the *snapshot*, and the
+engine computes the joint effect of all of them. Once they are many, or cannot be one edit any more (an added
+node is removed again), the current graph becomes the next snapshot.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nora.model.calling import Forward
 from nora.model.edited import After, Changes, predict_after
 from nora.model.task import Task
 from nora.questions.live_graph import LiveGraph
-from nora.questions.live_state import NOTHING, Asked, Rows, State, predicted_rows
+from nora.questions.live_state import NOTHING, EditedGraph, RowChanges, State, predicted_rows
 from nora.questions.live_versions import Version
 from nora.questions.session import Session
 from nora.questions.staleness import Staleness
@@ -58,8 +58,8 @@ class Live:
         task: The node-level task; node classification from logits by default.
         forward: As in `nora.influence`.
         transform: As in `nora.influence`.
-        renew_after: Where changed rows cannot be written back (see `how`): after this many removed, added or
-            changed nodes and edges, the engine is prepared again.
+        renew_after: If changed rows cannot be written back (see `how`), prepare the engine again after this
+            many removed, added or changed nodes and edges.
 
     Example:
         >>> import nora
@@ -91,18 +91,20 @@ class Live:
         self._directions: Directions | None = None
         session = self._session(data)
         if session.task.item != "node":
-            raise ValueError("Live keeps predictions of nodes current; the task predicts links")
+            raise ValueError(
+                "Live supports tasks that predict nodes; this task predicts links. Use nora.what_if"
+            )
         self._kind = self._predicted_kind(session)
         self._directions = session.edges.directions  # of the first graph, whatever edits make of it
         self._both_ways = None if isinstance(data, HeteroData) else None in self._directions.paired
-        place = {kind: torch.arange(count) for kind, count in node_counts(data).items()}
+        position = {kind: torch.arange(count) for kind, count in node_counts(data).items()}
         problem = session.problem()
         if problem.by_id:
             raise ValueError("this model has weights by node id: its graph cannot change")
         with problem.evaluating(), torch.no_grad():
             whole = replace(problem, task=problem.task.on_every_class()).predict()
         predictions = Version(predicted_rows(session, whole, self._kind).clone())
-        self._state = State(session, Edits(), NOTHING, place, predictions)
+        self._state = State(session, Edits(), NOTHING, position, predictions)
         # What rows are written to (None: it was left half written), and the graph; None before the first
         # edit. Or why there is no such thing.
         self._live: tuple[Written | None, LiveGraph] | str | None = None
@@ -112,7 +114,7 @@ class Live:
         self.snapshots = 1
 
     def __repr__(self) -> str:
-        nodes = sum(int((place >= 0).sum()) for place in self._state.place.values())
+        nodes = sum(int((position >= 0).sum()) for position in self._state.position.values())
         return f"Live({type(self._model).__name__}, {nodes} nodes, {self.snapshots} snapshots)"
 
     @property
@@ -125,7 +127,7 @@ class Live:
         """The current graph, with its nodes renumbered from 0 without gaps."""
         state = self._state
         if isinstance(self._live, tuple):
-            return self._live[1].now(state.place[None])
+            return self._live[1].now(state.position[None])
         return state.done.apply(state.session.data)
 
     def effect_of(self, edits: Edits) -> Effect:
@@ -134,29 +136,31 @@ class Live:
 
     def apply(self, edits: Edits) -> Effect:
         """Apply the edits permanently; return which predictions changed, by how much, and to which class."""
-        asked, answer = self._answer(edits, write=True)
-        effect, past = self._effect(edits, asked, answer), self._state
+        edited, answer = self._answer(edits, write=True)
+        effect, past = self._effect(edits, edited, answer), self._state
         self._past.append(past)
-        if isinstance(answer, Rows):
+        if isinstance(answer, RowChanges):
             self._state = State(
-                asked.session,
+                edited.session,
                 Edits(),
                 NOTHING,
-                asked.place,
+                edited.position,
                 answer.after(past.predictions),
                 answer.changes.removed,
                 answer.inverse,
             )
             return effect
-        self._state = State(asked.session, asked.edits, asked.done, asked.place, Version(answer))
-        if asked.done.size > self._renew_after:
+        self._state = State(
+            edited.session, edited.edits, edited.done, edited.position, Version(answer)
+        )
+        if edited.done.size > self._renew_after:
             self._renew()
         return effect
 
     def undo(self) -> None:
         """Undo the last edit. Up to 16 edits can be undone."""
         if not self._past:
-            raise ValueError("there is nothing to undo")
+            raise ValueError("there is no edit to undo")
         now, past = self._state, self._past[-1]
         past = replace(past, predictions=Version(past.predictions.whole()))
         if now.inverse is None:
@@ -192,7 +196,7 @@ class Live:
         return f"snapshots: {self._live}" if isinstance(self._live, str) else "rows"
 
     def _begin(self, total: int) -> tuple[Written, LiveGraph] | str:
-        """What rows are written to, with room for so many ids."""
+        """The arrays that rows are written to, for this many ids."""
         state = self._state
         if isinstance(self._live, tuple):
             written, graph = self._live
@@ -220,16 +224,16 @@ class Live:
             if engine is None or why:
                 self._live = why
                 return why
-            place = state.place[None]
-            removed = (place < 0).nonzero().flatten()
-            place = torch.where(place < 0, place, torch.arange(len(place)))
+            position = state.position[None]
+            removed = (position < 0).nonzero().flatten()
+            position = torch.where(position < 0, position, torch.arange(len(position)))
             self._live = found = Written(engine), graph
             self._state = replace(
                 state,
                 session=graph.session,
                 edits=Edits(),
                 done=NOTHING,
-                place={None: place},
+                position={None: position},
                 removed=removed,
             )
             return found
@@ -237,17 +241,17 @@ class Live:
 
     def _compared(
         self, edits: Edits, changes: Changes, more: Tensor
-    ) -> tuple[Asked, Tensor] | None:
-        """What the definition gives, if the rows of the first edit are not that; else None."""
+    ) -> tuple[EditedGraph, Tensor] | None:
+        """The predictions of a full pass if the rows of the first edit differ from them; else None."""
         assert isinstance(self._live, tuple)
         snapshot = self._state.snapshot(self._session, self._live[1])
-        asked = snapshot.after(edits, self._both_ways)
-        truth = self._by_definition(asked)
+        edited = snapshot.after(edits, self._both_ways)
+        truth = self._by_definition(edited)
         rows = torch.cat([changes.predictions(self._state.predictions.whole()), more])
         error = (truth - rows).abs()
         error = error[~truth.isnan()].nan_to_num(torch.inf)
         self._compared_once = True
-        scale = asked.session.task.scale(truth[~truth.isnan().flatten(1).any(dim=1)])
+        scale = edited.session.task.scale(truth[~truth.isnan().flatten(1).any(dim=1)])
         if not error.numel() or float(error.max()) <= tolerated(truth.dtype) * scale:
             return None
         warn(
@@ -256,7 +260,7 @@ class Live:
             RuntimeWarning,
         )
         self._state, self._live = snapshot, "rows that were written back were wrong"
-        return asked, truth
+        return edited, truth
 
     def _session(self, data: Graph) -> Session:
         session = Session(self._model, data, self._task, once=True, **self._made)  # type: ignore[arg-type]
@@ -278,12 +282,12 @@ class Live:
         self._state = self._state.renewed(self._session)
         self.snapshots += 1
 
-    def _asked(self, edits: Edits) -> Asked:
+    def _edited(self, edits: Edits) -> EditedGraph:
         """These edits, with all since the snapshot, checked; on a new snapshot where need be."""
         if not isinstance(edits, Edits):
-            raise TypeError(f"give nora.Edits(…), got {type(edits).__name__}")
+            raise TypeError(f"expected nora.Edits(…), got {type(edits).__name__}")
         if not edits:
-            raise ValueError("the edits are empty: nothing would change")
+            raise ValueError("the edits are empty: give at least one edit")
         try:
             return self._state.after(edits, self._both_ways)
         except (ValueError, TypeError):
@@ -293,25 +297,25 @@ class Live:
             self._renew()
             return self._state.after(edits, self._both_ways)
 
-    def _after(self, asked: Asked) -> After:
-        problem = asked.session.problem()
+    def _after(self, edited: EditedGraph) -> After:
+        problem = edited.session.problem()
         problem = replace(problem, task=problem.task.on_every_class())
         with problem.evaluating(), torch.no_grad():
-            effects = Effects.prepare(problem, asked.session.prepared, "exact", EXPECTED)
-            return effects.after_edits(asked.done)
+            effects = Effects.prepare(problem, edited.session.prepared, "exact", EXPECTED)
+            return effects.after_edits(edited.done)
 
-    def _answer(self, edits: Edits, write: bool) -> tuple[Asked, Rows | Tensor]:
-        """What edits do: the rows that change, or predictions by the ids of the first graph `[ids, C]`."""
+    def _answer(self, edits: Edits, write: bool) -> tuple[EditedGraph, RowChanges | Tensor]:
+        """The effect of edits: changed rows, or predictions by the ids of the first graph `[ids, C]`."""
         self._stale.raise_if_changed("Live", "nora.Live(model, data)")
-        asked = self._asked(edits)
-        live = self._begin(max(len(place) for place in asked.place.values()))
+        edited = self._edited(edits)
+        live = self._begin(max(len(position) for position in edited.position.values()))
         if isinstance(live, str):
-            return asked, asked.by_id(self._after(asked), self._kind)
+            return edited, edited.by_id(self._after(edited), self._kind)
         written, graph = live
-        if asked.session is not graph.session:
-            asked = self._asked(edits)
-        state, done = self._state, asked.done
-        count, now = state.predictions.count, asked.place[None]
+        if edited.session is not graph.session:
+            edited = self._edited(edits)
+        state, done = self._state, edited.done
+        count, now = state.predictions.count, edited.position[None]
         batch = graph.batch(done, count, written.neighbours)
         # One without neighbours may not change.
         more = written.now(torch.arange(count, len(now)))
@@ -320,12 +324,12 @@ class Live:
             item, after = self._changed(written, graph, batch, write and not first)
         except AddedEdgeError:
             snapshot = state.snapshot(self._session, graph)
-            asked = snapshot.after(edits, self._both_ways)
-            answer = self._by_definition(asked)
+            edited = snapshot.after(edits, self._both_ways)
+            answer = self._by_definition(edited)
             if write:
                 self._state, self._live = snapshot, None
                 self.snapshots += 1
-            return asked, answer
+            return edited, answer
         if len(done.node) or len(more):
             there = now[item] >= 0
             item, after = item[there], after[there]
@@ -345,12 +349,12 @@ class Live:
             inverse = graph.write(batch, done.node)
             for added in done.added_nodes.values():
                 graph.fill(torch.arange(count, len(now)), added.rows)
-        return asked, Rows(changes, done.node, more, inverse)
+        return edited, RowChanges(changes, done.node, more, inverse)
 
     def _changed(
         self, written: Written, graph: LiveGraph, batch: EditBatch, write: bool
     ) -> tuple[Tensor, Tensor]:
-        """The predictions that an edit changes, see `Written.after`; written back if asked for."""
+        """The predictions that an edit changes, see `Written.after`; written back if `write`."""
         chunk = written.chunk(batch, write)
         with self._running(written), torch.no_grad():
             if not write:
@@ -361,46 +365,48 @@ class Live:
             self._live = written, graph
         return found
 
-    def _by_definition(self, asked: Asked) -> Tensor:
+    def _by_definition(self, edited: EditedGraph) -> Tensor:
         """Predictions of a full pass, by the ids of the first graph `[ids, C]`."""
-        problem = asked.session.problem()
+        problem = edited.session.problem()
         problem = replace(problem, task=problem.task.on_every_class())
         with problem.evaluating(), torch.no_grad():
-            return asked.by_id(predict_after(problem, problem.predict(), asked.done), self._kind)
+            return edited.by_id(predict_after(problem, problem.predict(), edited.done), self._kind)
 
     def _running(self, written: Written) -> AbstractContextManager[None]:
         """The model in eval mode, which is looked at only where it is not."""
         training = any(module.training for module in self._model.modules())
         return written.engine.problem.evaluating() if training else nullcontext()
 
-    def _effect(self, edits: Edits, asked: Asked, answer: Rows | Tensor) -> Effect:
+    def _effect(self, edits: Edits, edited: EditedGraph, answer: RowChanges | Tensor) -> Effect:
         past = self._state.predictions
         known = past.count
-        index = NodeIndex(asked.session.node_index.types, tuple(map(len, asked.place.values())))
-        lookup = asked.session.edges
-        lost, come = (
+        index = NodeIndex(
+            edited.session.node_index.types, tuple(map(len, edited.position.values()))
+        )
+        lookup = edited.session.edges
+        removed_edges, added_edges = (
             {
                 kind: as_pairs([pair[:2] for pair in one_by_one(given)])
                 for kind, given in lookup.by_type(part).items()
             }
             for part in (edits.remove_edges, edits.add_edges)
         )
-        added = answer.more if isinstance(answer, Rows) else answer[known:]
+        added = answer.added if isinstance(answer, RowChanges) else answer[known:]
         about: dict[str, Any] = dict(
             removed=index.named(index.ids(edits.remove).tolist()),
-            task=asked.session.task.name,
-            classes=asked.session.task.counted_classes,
-            removed_edges=named_edges(lost),
-            added_edges=named_edges(come),
+            task=edited.session.task.name,
+            classes=edited.session.task.counted_classes,
+            removed_edges=named_edges(removed_edges),
+            added_edges=named_edges(added_edges),
             changed_features=tuple(edits.features or ()),
             added=added if len(added) else None,
-            predicts=asked.session.task.predicts,
+            predicts=edited.session.task.predicts,
         )
-        if isinstance(answer, Rows):
+        if isinstance(answer, RowChanges):
             return Effect.of_changes(answer.changes, past.whole, **about)
         return Effect(
             before=past.whole(),
             after=answer[:known],
-            counted=asked.place[self._kind][:known].to(answer.device) >= 0,
+            counted=edited.position[self._kind][:known].to(answer.device) >= 0,
             **about,
         )

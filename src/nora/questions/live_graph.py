@@ -21,7 +21,7 @@ from nora.graph.edit_batch import EditBatch
 from nora.graph.edit_resolution import node_tensors
 from nora.questions.session import Session
 
-# Rows that are kept free for nodes that come, at least, and as a share of those that are there.
+# Free rows for added nodes: at least so many, and this share of the existing ones.
 ROOM, SHARE = 64, 0.01
 
 
@@ -98,7 +98,7 @@ class Inverse:
 
 
 class LiveGraph:
-    """The graph as it is.
+    """The current graph.
 
     Args:
         session: About the graph to begin with, with free rows; this object's own from now on. Edits that it
@@ -191,10 +191,10 @@ class LiveGraph:
             features=undo.features,
         )
 
-    def now(self, place: Tensor) -> Data:
-        """The graph as it is, of the nodes whose place is not −1, which are renumbered."""
+    def now(self, position: Tensor) -> Data:
+        """The graph as it is, of the nodes whose position is not −1, which are renumbered."""
         there = torch.zeros(self.session.num_nodes, dtype=torch.bool)
-        there[: len(place)] = place >= 0
+        there[: len(position)] = position >= 0
         added = sorted(self.edges.ends)
         rows = {key: torch.stack(each) for key, each in self._rows(added).items() if each}
         batch = EditBatch.of(

@@ -1,4 +1,4 @@
-"""Edits said in the ids of the first graph, in those of a snapshot; see `live`."""
+"""Edits translated from the ids of the first graph to those of a snapshot; see `live`."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from nora.graph.node_index import NodeIndex
 from nora.questions.session import Session
 
 
-class Moved:
-    """Edits said in the ids of the first graph, in those of the snapshot.
+class SnapshotIds:
+    """Translates edits from the ids of the first graph to those of the snapshot.
 
     Args:
         session: About the snapshot.
-        known: Where every node that is there is, see `State.place`.
-        coming: The same with the nodes that these edits bring.
+        known: The position of every node, see `State.position`.
+        with_added: The same with the nodes that these edits add.
     """
 
     def __init__(
-        self, session: Session, known: Mapping[Kind, Tensor], coming: Mapping[Kind, Tensor]
+        self, session: Session, known: Mapping[Kind, Tensor], with_added: Mapping[Kind, Tensor]
     ) -> None:
-        self.session, self.known, self.coming = session, known, coming
+        self.session, self.known, self.with_added = session, known, with_added
         types = session.node_index.types
         self.index = NodeIndex(types, tuple(map(len, known.values())))
 
-    def gone(self, nodes: Any) -> dict[Kind, Tensor]:
+    def removed(self, nodes: Any) -> dict[Kind, Tensor]:
         """Nodes by type, in the ids of the first graph."""
         return self.index.by_type(self.index.ids(nodes))
 
-    def _at(self, kind: Kind, node: int, place: Mapping[Kind, Tensor]) -> int:
-        if not 0 <= node < len(place[kind]):
+    def _at(self, kind: Kind, node: int, position: Mapping[Kind, Tensor]) -> int:
+        if not 0 <= node < len(position[kind]):
             raise ValueError(
-                f"node {node} is out of range: there have been {len(place[kind])} nodes "
-                f"(0 … {len(place[kind]) - 1})"
+                f"node {node} is out of range: the live graph has had {len(position[kind])} nodes "
+                f"(0 … {len(position[kind]) - 1})"
             )
-        found = int(place[kind][node])
+        found = int(position[kind][node])
         if found < 0:
             raise ValueError(f"node {node if kind is None else (kind, node)} was removed")
         return found
 
     def nodes(self, nodes: Any) -> list[Any]:
-        """Nodes that go."""
+        """Removed nodes."""
         found = [
             (kind, self._at(kind, node, self.known))
-            for kind, ids in self.gone(nodes).items()
+            for kind, ids in self.removed(nodes).items()
             for node in ids.tolist()
         ]
         return found if self.index.types else [node for _, node in found]
@@ -60,8 +60,8 @@ class Moved:
             ends = (None, None) if edge_type is None else (edge_type[0], edge_type[2])
             found[edge_type] = [
                 (
-                    self._at(ends[0], int(pair[0]), self.coming),
-                    self._at(ends[1], int(pair[1]), self.coming),
+                    self._at(ends[0], int(pair[0]), self.with_added),
+                    self._at(ends[1], int(pair[1]), self.with_added),
                     *pair[2:],
                 )
                 for pair in one_by_one(given)
@@ -69,7 +69,7 @@ class Moved:
         return found.get(None, []) if not self.index.types else found
 
     def features(self, features: Any) -> Any:
-        """Rows that change, by node."""
+        """Changed rows, by node."""
         if features is None:
             return None
         if not isinstance(features, Mapping):

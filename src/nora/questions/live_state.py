@@ -1,7 +1,7 @@
 """The graph behind `Live` at one time: a session, the edits since, and where every node is.
 
-What sessions are about is the *snapshot*, a graph that was there before, or a `LiveGraph`, which is always
-the graph as it is. `Live` names nodes by their ids in the first graph.
+Sessions are about the *snapshot*, an earlier graph, or about a `LiveGraph`, which is always current. `Live`
+names nodes by their ids in the first graph.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nora.graph.edit_batch import EditBatch
 from nora.graph.edits import Edits
 from nora.model.edited import After, Changes
 from nora.questions.live_graph import Inverse, LiveGraph
-from nora.questions.live_ids import Moved
+from nora.questions.live_ids import SnapshotIds
 from nora.questions.live_versions import Version
 from nora.questions.session import Session
 
@@ -29,37 +29,37 @@ SessionOf = Callable[[Any], Session]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class EditedGraph:
     """The graph after some edits.
 
     Attributes:
         session: The session about the snapshot, or about the `LiveGraph`.
         edits: All edits since the snapshot, in its ids; of a `LiveGraph` the last ones.
         done: The same, resolved.
-        place: Where every node that ever was is in the snapshot, by type; nodes added since have the ids
-            after its last one, and removed ones −1. In a `LiveGraph` every node has its own id.
+        position: The id in the snapshot of every node that ever existed, by type; nodes added since have
+            the ids after its last one, and removed nodes −1. In a `LiveGraph` every node has its own id.
     """
 
     session: Session
     edits: Edits
     done: EditBatch
-    place: dict[Kind, Tensor]
+    position: dict[Kind, Tensor]
 
     def by_id(self, after: After, kind: Kind) -> Tensor:
         """Predictions of the nodes of a type, by the ids of the first graph `[ids, C]`."""
-        place, rows = self.place[kind], predicted_rows(self.session, after.predictions, kind)
+        position, rows = self.position[kind], predicted_rows(self.session, after.predictions, kind)
         if after.added is not None:
             counts, types = self.done.added_counts, self.session.node_index.types
             first = sum(counts.get(one, 0) for one in types[: types.index(kind)]) if types else 0
             rows = torch.cat([rows, after.added[first : first + counts.get(kind, 0)]])
-        place = place.to(rows.device)
-        found = rows[place.clamp(min=0)]
-        found[place < 0] = float("nan")
+        position = position.to(rows.device)
+        found = rows[position.clamp(min=0)]
+        found[position < 0] = float("nan")
         return found
 
 
 @dataclass(frozen=True, eq=False)
-class State(Asked):
+class State(EditedGraph):
     """The graph at one time; in a `LiveGraph` its edits are none.
 
     Attributes:
@@ -72,95 +72,97 @@ class State(Asked):
     removed: Tensor | None = None
     inverse: Inverse | None = None
 
-    def after(self, edits: Edits, both_ways: bool | None) -> Asked:
+    def after(self, edits: Edits, both_ways: bool | None) -> EditedGraph:
         """The graph after more edits, checked.
 
         Args:
             edits: In the ids of the first graph.
             both_ways: Whether edges are removed and added in both directions, where edits do not say it.
         """
-        session, came = self.session, self.done.added_counts
-        come = {}
+        session, added_before = self.session, self.done.added_counts
+        added = {}
         if edits.add_nodes is not None:
-            come = session.resolve(Edits(add_nodes=edits.add_nodes)).added_counts
-        place, counts = dict(self.place), node_counts(session.data)
+            added = session.resolve(Edits(add_nodes=edits.add_nodes)).added_counts
+        position, counts = dict(self.position), node_counts(session.data)
         if self.removed is not None:
-            counts[None] = len(place[None])
-        for kind, count in come.items():
-            last = counts[kind] + came.get(kind, 0)
-            place[kind] = torch.cat([place[kind], last + torch.arange(count)])
-        moved = Moved(session, self.place, place)
-        mine = Edits(
-            remove=moved.nodes(edits.remove),
-            remove_edges=moved.edges(edits.remove_edges),
-            add_edges=moved.edges(edits.add_edges),
+            counts[None] = len(position[None])
+        for kind, count in added.items():
+            last = counts[kind] + added_before.get(kind, 0)
+            position[kind] = torch.cat([position[kind], last + torch.arange(count)])
+        ids = SnapshotIds(session, self.position, position)
+        own = Edits(
+            remove=ids.nodes(edits.remove),
+            remove_edges=ids.edges(edits.remove_edges),
+            add_edges=ids.edges(edits.add_edges),
             add_nodes=edits.add_nodes,
-            features=moved.features(edits.features),
+            features=ids.features(edits.features),
             undirected=both_ways if edits.undirected is None else edits.undirected,
         )
-        both = self.edits + mine if self.edits else mine
+        both = self.edits + own if self.edits else own
         done = session.resolve(both)
-        for kind, gone in moved.gone(edits.remove).items():
-            if len(gone):
-                place[kind] = place[kind].clone()
-                place[kind][gone] = -1
-        return Asked(session, both, done, place)
+        for kind, removed in ids.removed(edits.remove).items():
+            if len(removed):
+                position[kind] = position[kind].clone()
+                position[kind][removed] = -1
+        return EditedGraph(session, both, done, position)
 
     def renewed(self, session_of: SessionOf) -> State:
         """The same with the graph as it is as the snapshot, where its edits led from an earlier one."""
         done, session = self.done, self.session
-        gone = session.node_index.by_type(done.node)
-        counts, more = node_counts(session.data), done.added_counts
-        place = {}
-        for kind, there in self.place.items():
-            count = counts[kind] + more.get(kind, 0)
+        removed = session.node_index.by_type(done.node)
+        counts, added = node_counts(session.data), done.added_counts
+        position = {}
+        for kind, there in self.position.items():
+            count = counts[kind] + added.get(kind, 0)
             left = torch.ones(count, dtype=torch.bool)
-            left[gone[kind]] = False
+            left[removed[kind]] = False
             new = torch.where(left, left.long().cumsum(0) - 1, -1)
-            place[kind] = torch.where(there >= 0, new[there.clamp(min=0)], -1) if count else there
+            position[kind] = (
+                torch.where(there >= 0, new[there.clamp(min=0)], -1) if count else there
+            )
         return State(
-            session_of(done.apply(session.data)), Edits(), NOTHING, place, self.predictions
+            session_of(done.apply(session.data)), Edits(), NOTHING, position, self.predictions
         )
 
     def snapshot(self, session_of: SessionOf, graph: LiveGraph) -> State:
         """The same with the graph as it is as the snapshot, of a `LiveGraph`."""
-        there = self.place[None] >= 0
+        there = self.position[None] >= 0
         return replace(
             self,
-            session=session_of(graph.now(self.place[None])),
-            place={None: torch.where(there, there.cumsum(0) - 1, -1)},
+            session=session_of(graph.now(self.position[None])),
+            position={None: torch.where(there, there.cumsum(0) - 1, -1)},
             removed=None,
         )
 
     def graph(self, session_of: SessionOf, total: int = 0) -> LiveGraph:
         """A `LiveGraph` of the graph as it is, with rows for so many ids."""
-        place = self.place[None]
-        there = (place >= 0).nonzero().flatten()
-        ids = there[place[there].argsort()]
+        position = self.position[None]
+        there = (position >= 0).nonzero().flatten()
+        ids = there[position[there].argsort()]
         data = self.done.apply(self.session.data)
         assert isinstance(data, Data)
-        return LiveGraph.of(session_of, data, ids, max(total, len(place)))
+        return LiveGraph.of(session_of, data, ids, max(total, len(position)))
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowChanges:
     """The predictions that an edit changes, by the ids of the first graph.
 
     Attributes:
-        changes: What becomes of nodes that were there.
-        lost: Nodes that are removed by it.
-        more: Predictions of nodes that are added `[k, C]`.
-        inverse: How it is undone, once it is made.
+        changes: The changes of existing nodes.
+        removed: Removed nodes.
+        added: Predictions of added nodes `[k, C]`.
+        inverse: The edit that undoes it, once it is applied.
     """
 
     changes: Changes
-    lost: Tensor
-    more: Tensor
+    removed: Tensor
+    added: Tensor
     inverse: Inverse | None
 
     def after(self, before: Version) -> Version:
         """The predictions after it."""
-        return before.replaced(self.changes, self.lost, self.more)
+        return before.replaced(self.changes, self.removed, self.added)
 
 
 def predicted_rows(session: Session, rows: Tensor, kind: Kind) -> Tensor:

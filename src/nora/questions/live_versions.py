@@ -37,20 +37,20 @@ class Version:
         assert self._table is not None, "only the newest version is asked for rows"
         return self._table.index_select(0, item)
 
-    def replaced(self, changes: Changes, lost: Tensor, more: Tensor) -> Version:
-        """The next version: some predictions are others, and more follow; this one keeps what they were.
+    def replaced(self, changes: Changes, removed: Tensor, added: Tensor) -> Version:
+        """The next version, with changed and added predictions; this one keeps the earlier ones.
 
         Args:
             changes: What changes, with `before`.
-            lost: Nodes that are removed.
-            more: Predictions of added nodes `[k, C]`.
+            removed: Nodes that are removed.
+            added: Predictions of added nodes `[k, C]`.
         """
         table, item, before = self._table, changes.item, changes.before
         assert table is not None and before is not None, "only the newest version has a next one"
-        if len(lost):
-            item, before = torch.cat([item, lost]), torch.cat([before, table[lost]])
+        if len(removed):
+            item, before = torch.cat([item, removed]), torch.cat([before, table[removed]])
         table.index_copy_(0, changes.item, changes.after)
-        table[lost] = float("nan")
-        made = Version(torch.cat([table, more]) if len(more) else table)
+        table[removed] = float("nan")
+        made = Version(torch.cat([table, added]) if len(added) else table)
         self._next, self._table = (made, item, before), None
         return made

@@ -1,4 +1,4 @@
-"""Who influences whom: the change of each prediction by each removal, before it is summed."""
+"""Pairwise influence: the change of each prediction by each removal, before it is summed."""
 
 from __future__ import annotations
 

@@ -169,10 +169,6 @@ def keep(
     progress: bool = False,
 ) -> Path:
     """Prepare a session's engine and write it; see `prepare`."""
-    if session.problem(again=False).device.type != "cpu":
-        raise ValueError(
-            "an engine can only be saved on the CPU: move the model and the graph there first"
-        )
     with progress_bar("checking the model", None, progress):
         problem = session.problem()
     prepared, array_store = Prepared(), ArrayStore()

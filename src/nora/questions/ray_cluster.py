@@ -152,7 +152,7 @@ class RayCluster:
             )
 
     def _sent(self, folder: Path) -> dict[str, Any]:
-        """Where workers find the engine."""
+        """The location of the engine for workers."""
         machines = {node["NodeManagerAddress"] for node in self._ray.nodes() if node["Alive"]}
         engines = self.engines or ("path" if len(machines) == 1 else "store")
         where: dict[str, Any] = {
@@ -233,7 +233,7 @@ def _to_this_machine_only(ray: Any) -> Iterator[None]:
 
 
 def _found(address: str) -> str:
-    """What `auto` stands for, as Ray itself finds it: the last cluster here, which may have ended."""
+    """The address that Ray finds for `auto`: the last cluster here, which may have ended."""
     if address != "auto":
         return address
     try:
@@ -253,7 +253,7 @@ def _check_answers(address: str) -> None:
 def _answered(
     parts: bytes, digest: str, where: dict[str, Any], asked: bytes, ids: np.ndarray
 ) -> Answered:
-    """What a worker does; see `nora.questions.workers.answer`."""
+    """The task of a worker; see `nora.questions.workers.answer`."""
     folder = _fetched(where) if "files" in where else Path(where["path"])
     if not (folder / MANIFEST).is_file():
         raise FileNotFoundError(

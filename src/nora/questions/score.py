@@ -329,7 +329,7 @@ def one_measure(
 def asked_for(
     measuring: Measuring, asked: MeasureNames, by: By | None, key: str | None
 ) -> dict[str, Any]:
-    """What a fingerprint and provenance tell of the measures; nothing where it is the definition."""
+    """The measures in a fingerprint and in provenance; empty for the definition."""
     if measuring.definition:
         return {}
     facts: dict[str, Any] = {"measure": list(measuring.measures)}

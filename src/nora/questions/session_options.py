@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class SessionOptions(TypedDict, total=False):
-    """What every question takes beside model, graph and task; see `nora.Session`."""
+    """Options of every question beside model, graph and task; see `nora.Session`."""
 
     forward: Forward | None
     transform: Transform | None

@@ -69,8 +69,8 @@ class Staleness:
         """Raise when a piece is not what it was when `owner` was made."""
         if changed := self.changed():
             raise RuntimeError(
-                f"the {' and the '.join(changed)} has changed since {owner} was made, and what is "
-                f"prepared is that of before: make a new {remedy}"
+                f"the {' and the '.join(changed)} has changed since {owner} was made: make a "
+                f"new {remedy}"
             )
 
 

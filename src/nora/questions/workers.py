@@ -1,4 +1,4 @@
-"""What a process does that helps with a question: it opens the engine, once, and removes its shard."""
+"""Worker processes: each opens the engine once and computes its shard."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Question:
 
 
 class Answered(NamedTuple):
-    """What a worker found: values `[n, columns]`, why a full pass was taken if one was, and seconds."""
+    """The result of a worker: values `[n, columns]`, the reason for a full pass, and seconds."""
 
     values: Tensor
     fallback: str
@@ -56,7 +56,7 @@ _OPEN: OrderedDict[str, Session] = OrderedDict()
 
 
 def session_parts(session: Session) -> dict[str, Any]:
-    """What another process needs to open the same session, beside the folder."""
+    """The arguments with which another process opens the same session, beside the folder."""
     return {
         "model": session.model,
         "task": session.given_task,
@@ -81,7 +81,7 @@ def opened_here(parts: bytes, digest: str, folder: Path) -> Session:
 
 
 def answer(parts: bytes, digest: str, folder: Path, asked: bytes, ids: Tensor) -> Answered:
-    """What the removal of each of these nodes or edges changes.
+    """The effects of removing each of these nodes or edges.
 
     Args:
         parts: The driver's own session, pickled.

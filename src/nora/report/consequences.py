@@ -1,4 +1,4 @@
-"""What a removal changes, as the page lists it: who, by how much, from which class to which."""
+"""The changes of a removal as the page lists them: node, change, class before and after."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from nora.graph.degrees import count_edges
-from nora.report.drawing import drawing, ties
+from nora.report.drawing import drawing, edge_pairs
 from nora.report.findings import Finding, headline_findings
-from nora.report.packing import TOGETHER, packed, packed_effects, packed_ties
+from nora.report.packing import TOGETHER, packed, packed_edges, packed_effects
 from nora.report.subject import Subject
 from nora.results.effect import NOTICEABLE
 from nora.results.exactness import TITLES, accuracy_text, method_name
@@ -33,8 +33,8 @@ FIXED_BYTES, MOST_BYTES = 330_000, 4_900_000
 # Columns of more nodes than this are packed; of more than `MOST_NODES`, or than fit `NODE_BYTES`, a share is
 # the first ones, and the rest a sample.
 PLAIN_NODES, MOST_NODES, NODE_BYTES, FIRST_SHARE = 3_000, 100_000, 2_500_000, 0.6
-# Ties may take this share of what is left.
-TIES_SHARE = 0.35
+# Edges may take this share of what is left.
+EDGES_SHARE = 0.35
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def page_contents(subject: Subject, seed: int = 0, run: str | None = None) -> Co
     spread = concentration(subject.influence)
     by_degree = compare(subject.influence, subject.degree)
     by_pagerank = compare(subject.influence, subject.pagerank)
-    linked = ties(subject.graph.edge_index.cpu().numpy(), subject.num_nodes)
+    linked = edge_pairs(subject.graph.edge_index.cpu().numpy(), subject.num_nodes)
     picture = drawing(subject, seed, linked)
     drawn = picture["node"]
     most = _most_nodes(subject)
@@ -107,8 +107,8 @@ def _packed(
     source, target = linked
     inside = (position[source] >= 0) & (position[target] >= 0)
     ends = position[source[inside]], position[target[inside]]
-    pieces["ties"] = packed_ties(*ends, len(kept), TIES_SHARE * room)
-    room -= len(pieces["ties"] or "")
+    pieces["edges"] = packed_edges(*ends, len(kept), EDGES_SHARE * room)
+    room -= len(pieces["edges"] or "")
     shown, pieces["effects"] = packed_effects(subject.effects, position, room)
     return {
         **({"node": columns} if plain else {}),

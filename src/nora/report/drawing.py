@@ -26,7 +26,7 @@ SMALLEST, LARGEST = 0.004, 0.036
 def drawing(subject: Subject, seed: int, linked: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
     """Drawn nodes, their places (0 … 10,000), sizes (0 … 1), and the edges among them.
 
-    Edges are positions in the list of drawn nodes. `linked` are the graph's `ties`.
+    Edges are positions in the list of drawn nodes. `linked` are the graph's `edge_pairs`.
     """
     source, target = linked
     nodes = _chosen(subject, source, target)
@@ -46,13 +46,13 @@ def drawing(subject: Subject, seed: int, linked: tuple[np.ndarray, np.ndarray]) 
         "y": _quantised(place[:, 1]),
         "size": [round(float(one), 3) for one in size],
         "edge": shown.T.ravel().tolist(),
-        "tied": len(np.unique(np.concatenate([source, target]))),
+        "connected": len(np.unique(np.concatenate([source, target]))),
         "edges": int(edges.shape[1]),
     }
 
 
-def ties(edge_index: np.ndarray, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of each tie, once whatever its direction or number; without self-loops."""
+def edge_pairs(edge_index: np.ndarray, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of nodes with an edge, each once: smaller ids, larger ids; without self-loops."""
     source, target = edge_index[0], edge_index[1]
     low, high = np.minimum(source, target), np.maximum(source, target)
     key = np.unique(low[low != high] * np.int64(num_nodes) + high[low != high])
@@ -61,9 +61,9 @@ def ties(edge_index: np.ndarray, num_nodes: int) -> tuple[np.ndarray, np.ndarray
 
 def _chosen(subject: Subject, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Ids of the nodes to draw, sorted."""
-    tied = np.unique(np.concatenate([source, target]))
-    if len(tied) <= DRAWN_NODES:
-        return tied if len(tied) else np.arange(min(subject.num_nodes, DRAWN_NODES))
+    connected = np.unique(np.concatenate([source, target]))
+    if len(connected) <= DRAWN_NODES:
+        return connected if len(connected) else np.arange(min(subject.num_nodes, DRAWN_NODES))
     taken = np.zeros(subject.num_nodes, dtype=bool)
     room = DRAWN_NODES
     for node in _by_interest(subject, source, target):

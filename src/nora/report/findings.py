@@ -53,7 +53,7 @@ def headline_findings(
     spread: Concentration | None,
     by_degree: ScoreAgreement | None,
 ) -> list[Finding]:
-    """What stands out, most important first."""
+    """The findings, most important first."""
     consequences = subject.effects
     found: list[Finding] = []
     if spread is None:
@@ -130,10 +130,10 @@ def _surprises(subject: Subject) -> Iterator[Finding]:
     about = "" if subject.estimate is None else "about "
     by_degree = rankdata(-degree, method="min").astype(int)
     few = max(10, len(scored) // 50)
-    tied = subject.degree[subject.degree > 0]
-    usual = float(np.median(tied)) if len(tied) else 0.0
+    positive = subject.degree[subject.degree > 0]
+    usual = float(np.median(positive)) if len(positive) else 0.0
     # Where all have about as many edges, none has few, though half are below the median.
-    small = min(usual, FEW * float(tied.mean())) if len(tied) else 0.0
+    small = min(usual, FEW * float(positive.mean())) if len(positive) else 0.0
     # How many times further down the list of degrees than on that of influence.
     hidden = np.where((worst <= few) & (degree <= small), by_degree / worst, 0)
     at = int(hidden.argmax())

@@ -1,11 +1,11 @@
-"""Where nodes are drawn: a force-directed layout in NumPy, for graphs of up to a few thousand nodes.
+"""A force-directed layout in NumPy, for graphs of up to a few thousand nodes.
 
 All pairs of nodes repel each other, edges pull. With positions `x`, the repulsion of node `i` is
 
     Σ_j m_i m_j (x_i − x_j) / |x_i − x_j|²  =  m_i (x_i Σ_j w_ij − Σ_j w_ij x_j),   w_ij = m_j / |x_i − x_j|²
 
 so that one distance matrix and one matrix product are enough for all pairs; `m` grows with the degree,
-which keeps hubs apart. Ties of hubs pull less, as in GCN's normalisation: else all hubs would meet in
+which keeps hubs apart. Edges of hubs pull less, as in GCN's normalisation: else all hubs would meet in
 the middle.
 """
 
@@ -30,7 +30,7 @@ def force_layout(
 
     Args:
         num_nodes: Number of nodes.
-        edges: Node pairs `[2, E]`, each tie once.
+        edges: Node pairs `[2, E]`, each edge once.
         groups: A group per node `[n]`; each group starts on its own side.
         seed: Seed of the start.
 
@@ -51,16 +51,16 @@ def force_layout(
     edges = edges[:, edges[0] != edges[1]]
     degree = np.bincount(edges.ravel(), minlength=num_nodes)
     pull = 1 / np.sqrt(degree[edges[0]] * degree[edges[1]])
-    ties = sparse.coo_array((pull, (edges[0], edges[1])), shape=(num_nodes, num_nodes)).tocsr()
-    ties = (ties + ties.T).astype(np.float32)
-    total_pull = np.asarray(ties.sum(axis=1), dtype=np.float32)[:, None]
+    pulls = sparse.coo_array((pull, (edges[0], edges[1])), shape=(num_nodes, num_nodes)).tocsr()
+    pulls = (pulls + pulls.T).astype(np.float32)
+    total_pull = np.asarray(pulls.sum(axis=1), dtype=np.float32)[:, None]
     mass = np.sqrt(1 + degree).astype(np.float32)
     place = place.astype(np.float32)
-    # So strong that the repulsion of all and the pull of the ties balance at a radius of about 1.
+    # So strong that the repulsion of all and the pull of the edges balance at a radius of about 1.
     strength = 0.35 / mass.sum()
     for step in range(STEPS):
         repulsion = _repulsion(place, mass) * strength
-        attraction = ties @ place - total_pull * place
+        attraction = pulls @ place - total_pull * place
         gravity = -place * GRAVITY
         move = repulsion / mass[:, None] + 0.9 * attraction / np.maximum(total_pull, 1) + gravity
         length = np.linalg.norm(move, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What a page shows beside the findings."""
+"""Options of a report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReportOptions(Options):
-    """What a page shows, and of how much."""
+    """Options of a report: which parts it shows, and how much of each."""
 
     names: Sequence[str] | None = setting(None, "The nodes' names; those of the scores by default.")
     class_names: Sequence[str] | None = setting(None, "The classes' names.")

@@ -26,7 +26,7 @@ def packed(value: Any) -> str:
 
 
 def unpacked(text: str) -> Any:
-    """What was packed."""
+    """The value that `packed` packed."""
     return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
@@ -46,8 +46,8 @@ def packed_effects(
     return nodes, groups
 
 
-def packed_ties(source: np.ndarray, target: np.ndarray, size: int, room: float) -> str | None:
-    """Ties between positions, each once: how many of each node go to later ones, and the steps between these.
+def packed_edges(source: np.ndarray, target: np.ndarray, size: int, room: float) -> str | None:
+    """Edges between positions, each once: per node the number of later neighbours and the steps between them.
 
     None where there are more than fit `room` bytes.
     """

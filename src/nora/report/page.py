@@ -107,7 +107,7 @@ def _lead(subject: Subject) -> str:
             f"whether two nodes are linked, for {count(subject.items, 'pair')} (edges and non-edges) "
             f"among {subject.num_nodes:,} nodes"
         )
-    whom = "each node" if scored == subject.num_nodes else count(scored, "node")
+    nodes = "each node" if scored == subject.num_nodes else count(scored, "node")
     took = f", in {duration(main.seconds)}" if main.seconds else ""
     asked = (
         f"A trained model predicts {what}. How much would the others’ predictions change if a node "
@@ -116,12 +116,12 @@ def _lead(subject: Subject) -> str:
     if subject.counted is not None:
         asked += f" Only {count(subject.counted, 'prediction')} count."
     if is_exact(main):
-        return f"{asked} Measured for {whom}, exactly{took}."
+        return f"{asked} Measured for {nodes}, exactly{took}."
     if subject.estimate is None:
         return f"{asked} Here the nodes are ranked by {main.method}, which does not measure that."
     known = int(subject.exact.sum())
     exactly = f" {count(known, 'node')}, among them the first ones, exactly." if known else ""
-    return f"{asked} Estimated for {whom} ({method_name(main)}{took}).{exactly}"
+    return f"{asked} Estimated for {nodes} ({method_name(main)}{took}).{exactly}"
 
 
 def _definition(subject: Subject) -> str:

@@ -1,4 +1,4 @@
-"""Where the numbers come from: method, options, time, versions, seed."""
+"""The provenance of the numbers: method, options, time, versions, seed."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ TITLES = {
 
 
 def stability_section(found: Stability, subject: Subject) -> dict[str, Any]:
-    """What the template shows.
+    """The values for the template.
 
     Args:
         found: Influences of several models, this page's first.

@@ -1,4 +1,4 @@
-"""What a report is about: scores, structure and removal effects, found by `nora.analysis.asking`."""
+"""The subject of a report: scores, structure and removal effects, computed by `nora.analysis.asking`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What comes out: values that can be sliced, sorted, compared, drawn, saved and loaded."""
+"""Results: values that can be sliced, sorted, compared, drawn, saved and loaded."""

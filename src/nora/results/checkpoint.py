@@ -309,7 +309,7 @@ def _largest(problem: Problem) -> float | None:
 
 
 def read_scores(folders: Iterable[Path], manifest: dict[str, Any]) -> Tensor:
-    """What several folders have finished, in one tensor `[nodes or edges, columns]`, NaN elsewhere."""
+    """The finished scores of several folders in one tensor `[nodes or edges, columns]`, NaN elsewhere."""
     columns = _columns(manifest)
     count = manifest.get("num_edges", manifest["num_nodes"])
     frame = pd.concat([_parts_within(folder, manifest) for folder in folders])

@@ -66,7 +66,9 @@ class EdgeInfluence(Scored):
     def __post_init__(self) -> None:
         for name, values in {"scores": self.scores, **self.columns}.items():
             if values.shape != (len(self.edges),):
-                raise ValueError(f"{name!r} of {len(values)} edges for {len(self.edges)} edges")
+                raise ValueError(
+                    f"{name!r} must have one entry per edge, {len(self.edges)}; got {len(values)}"
+                )
 
     @staticmethod
     def of_scored(
@@ -174,7 +176,7 @@ class EdgeInfluence(Scored):
         first = given[0]
         edges = pd.concat([part.edges for part in given], ignore_index=True)
         if bool(edges.duplicated().any()):
-            raise ValueError("parts score the same edge")
+            raise ValueError("parts contain the same edge twice: merge parts with different edges")
         return replace(
             first,
             edges=edges,

@@ -169,12 +169,12 @@ class Effect(Result):
 
     @property
     def item(self) -> str:
-        """What a prediction belongs to: a `node` or a `pair`."""
+        """The unit of a prediction: a `node` or a `pair`."""
         return "node" if self.pairs is None else "pair"
 
     @property
     def flipping(self) -> str:
-        """Where predictions go that flip, in words; empty where none can."""
+        """The words for a flip of this task; empty if predictions cannot flip."""
         return FLIPPING.get(self.predicts, "")
 
     @property
@@ -353,5 +353,7 @@ class Effect(Result):
         tensors = read_table_tensors(path_of(path), provenance)
         effect = rebuilt(Effect, provenance, **tensors)
         if int(effect.counted.sum()) != len(frame):
-            raise ValueError(f"the predictions beside {path} belong to another file")
+            raise ValueError(
+                f"the predictions beside {path} belong to another file: keep files that were saved together"
+            )
         return effect

@@ -49,20 +49,19 @@ def to_networkx(
     pair of directions. Otherwise it is directed. Duplicate edges become one edge with the sum of their
     weights and their number as `count`. Self-loops stay.
 
-    Nodes carry, where known, `label` (the name), `influence` and `rank` (not for nodes without a
-    score), `degree` (edges of this graph at the node, in and out, without self-loops), `predicted`
-    and `probability` (the likeliest class and how likely it is), `class` (the true one). Classes
-    are named where `class_names` are given, else numbered. Edges carry `weight` and `type` where
-    the data has `edge_weight` and `edge_type`; should duplicates of different types have become
-    one, all types are text such as `"0, 2"`. The nodes of a `HeteroData` stand one type after the
-    other, as in `Influence.scores`; their `type`, and that of the edges, is a word.
+    Nodes have these attributes, if known: `label` (the name), `influence` and `rank` (not for nodes without a
+    score), `degree` (edges in plus edges out, without self-loops), `predicted` and `probability` (the most
+    likely class and its probability), and `class` (the true class). Classes are numbers, or names if
+    `class_names` are given. Edges have `weight` and `type` if the data has `edge_weight` and `edge_type`. If
+    duplicates of different types become one edge, all types are text such as `"0, 2"`. The nodes of a
+    `HeteroData` come type after type, as in `Influence.scores`; the `type` of nodes and edges is then text.
 
     Args:
         data: The graph, with `edge_index` `[2, E]`.
         scores: Influence scores `[N]`.
         predictions: Class probabilities `[N, C]` such as `Effect.before`, or class ids `[N]`.
         names: The nodes' names; those of `scores` by default.
-        class_names: The classes' names.
+        class_names: Class names.
         labels: True classes `[N]`, −1 where unknown; `data.y` by default.
 
     Returns:
@@ -256,7 +255,10 @@ def _classes(ids: Tensor, class_names: Sequence[str] | None) -> dict[int, Any]:
     if class_names is None:
         return known
     if known and max(known.values()) >= len(class_names):
-        raise ValueError(f"{len(class_names)} class_names, but class {max(known.values())} occurs")
+        raise ValueError(
+            f"class_names has {len(class_names)} entries, but class {max(known.values())} occurs: "
+            "name every class"
+        )
     return {node: str(class_names[one]) for node, one in known.items()}
 
 
@@ -269,7 +271,7 @@ def _labels_of(data: Data, num_nodes: int) -> Tensor | None:
 
 def _check_length(what: str, given: Any, num_nodes: int) -> None:
     if len(given) != num_nodes:
-        raise ValueError(f"{len(given)} {what} for {num_nodes} nodes")
+        raise ValueError(f"{what} must have one entry per node, {num_nodes}; got {len(given)}")
 
 
 def _check_probabilities(given: Tensor) -> None:

@@ -103,7 +103,7 @@ class Flip:
 
     @property
     def proof(self) -> str:
-        """What was tried, and what was found: two sentences."""
+        """Two sentences: what was tried, and what was found."""
         one = self.by[:-1]
         if not self.candidates:
             return f"No other {one} can change this prediction."

@@ -134,5 +134,7 @@ class Fragile(Result):
         tensors = read_table_tensors(path_of(path), provenance)
         found: Any = rebuilt(Fragile, provenance, flips=flips, **tensors)
         if int(found.counts.sum()) != len(flips):
-            raise ValueError(f"the tensors beside {path} belong to another file")
+            raise ValueError(
+                f"the tensors beside {path} belong to another file: keep files that were saved together"
+            )
         return found

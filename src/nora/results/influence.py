@@ -91,15 +91,23 @@ class Influence(Scored):
                 "torch.as_tensor(scores)"
             )
         if self.names is not None and len(self.names) != len(self.scores):
-            raise ValueError(f"{len(self.names)} names for {len(self.scores)} nodes")
+            raise ValueError(
+                f"names must have one entry per node, {len(self.scores)}; got {len(self.names)}"
+            )
         if self.node_types is not None and sum(self.node_types.values()) != len(self.scores):
-            raise ValueError(f"node types {dict(self.node_types)} for {len(self.scores)} nodes")
+            raise ValueError(
+                f"node_types must add up to {len(self.scores)} nodes, got {dict(self.node_types)}"
+            )
         for name, values in self._beside().items():
             if values.shape != self.scores.shape:
-                raise ValueError(f"{name} of {len(values)} nodes for {len(self.scores)} scores")
+                raise ValueError(
+                    f"{name} must have one entry per node, {len(self.scores)}; got {len(values)}"
+                )
         for name, values in self.columns.items():
             if values.shape != self.scores.shape:
-                raise ValueError(f"{name!r} of {len(values)} nodes for {len(self.scores)} scores")
+                raise ValueError(
+                    f"{name!r} must have one entry per node, {len(self.scores)}; got {len(values)}"
+                )
 
     def _beside(self) -> dict[str, Tensor]:
         """Spread and standard errors of the scores, where they are known."""
@@ -150,14 +158,16 @@ class Influence(Scored):
 
     def _only(self, nodes: Tensor) -> Influence:
         """The same for these nodes; the others count as not asked for."""
-        gone = torch.ones(len(self), dtype=torch.bool, device=self.scores.device)
-        gone[nodes] = False
+        unselected = torch.ones(len(self), dtype=torch.bool, device=self.scores.device)
+        unselected[nodes] = False
         nan = float("nan")
         beside: Any = {
-            name: values.masked_fill(gone, nan) for name, values in self._beside().items()
+            name: values.masked_fill(unselected, nan) for name, values in self._beside().items()
         }
-        columns = {name: values.masked_fill(gone, nan) for name, values in self.columns.items()}
-        scores = self.scores.masked_fill(gone, nan)
+        columns = {
+            name: values.masked_fill(unselected, nan) for name, values in self.columns.items()
+        }
+        scores = self.scores.masked_fill(unselected, nan)
         return replace(self, scores=scores, columns=columns, **beside)
 
     def of(self, node_type: str) -> Influence:
@@ -220,7 +230,7 @@ class Influence(Scored):
         from nora.results.agreement import agreement
 
         if not isinstance(other, Influence):
-            raise TypeError(f"scores are compared with an Influence, got {shown(other)}")
+            raise TypeError(f"expected an Influence to compare with, got {shown(other)}")
         if len(self) != len(other):
             raise ValueError(f"cannot compare scores of {len(self)} and {len(other)} nodes")
         both = ~(self.scores.isnan() | other.scores.isnan())
@@ -245,7 +255,9 @@ class Influence(Scored):
         for part in parts:
             new, both = ~part.scores.isnan(), ~(part.scores.isnan() | scores.isnan())
             if not torch.allclose(part.scores[both], scores[both], rtol=1e-3, atol=1e-5):
-                raise ValueError("parts give different scores to the same node")
+                raise ValueError(
+                    "parts have different scores for the same node: merge parts of one run"
+                )
             scores[new] = part.scores[new]
             for name, values in columns.items():
                 values[new] = part.columns[name][new]

@@ -1,4 +1,4 @@
-"""What scores of nodes and of edges have in common: a ranking, a file, parts that belong together."""
+"""The base of scores of nodes and of edges: rankings, files, merging of parts."""
 
 from __future__ import annotations
 

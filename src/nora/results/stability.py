@@ -80,11 +80,11 @@ class Stability:
     def __post_init__(self) -> None:
         if len(self.members) < 2 or len(self.members) != len(self.scores):
             raise ValueError(
-                f"stability is of two models or more, got {len(self.members)} models and scores "
+                f"stability needs at least two models, got {len(self.members)} models and scores "
                 f"{list(self.scores.shape)}"
             )
         if not self.scores.isfinite().all():
-            raise ValueError("stability needs every node's score by every model")
+            raise ValueError("stability needs finite scores of every node by every model")
         if not 1 <= self.k <= self.scores.size(1):
             raise ValueError(f"k must lie between 1 and {self.scores.size(1)}, got {self.k}")
 
@@ -130,12 +130,12 @@ class Stability:
         return "holds in part" if held >= IN_PART else "is decided by one model"
 
     def name(self, node: int) -> str:
-        """What a node is called."""
+        """A node in words."""
         return self.names[node] if self.names else f"node {node}"
 
     @property
     def finding(self) -> str:
-        """What was found, in words."""
+        """The finding in words."""
         total = len(self.members)
         first = self.first[0]
         found = [
@@ -156,7 +156,7 @@ class Stability:
 
     @property
     def caution(self) -> str:
-        """What a reader must know first; empty where the ranking holds."""
+        """The caution that a report starts with; empty if the ranking holds."""
         if self.verdict == "holds":
             return ""
         if self.verdict == "holds in part":

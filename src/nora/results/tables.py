@@ -139,7 +139,7 @@ def restored(load: Callable[[str | Path], Result]) -> Callable[[str | Path], Res
             return load(path)
         except (LookupError, TypeError, AttributeError, RuntimeError) as error:
             raise ValueError(
-                f"{path} is not as it was saved: it was edited or damaged ({error})"
+                f"{path} was changed after it was saved (edited or damaged: {error})"
             ) from error
 
     return loaded
@@ -204,8 +204,8 @@ def read_table_tensors(path: Path, provenance: Mapping[str, Any]) -> dict[str, T
     beside = predictions_beside(path)
     if not beside.exists():
         raise FileNotFoundError(
-            f"{path} has the table only: to be loaded it needs all predictions, which save writes "
-            f"to {beside.name} beside it"
+            f"{path} contains only the table. load also needs all predictions, which save writes to "
+            f"{beside.name} beside it"
         )
     if provenance.get("predictions_sha256", sha256_of(beside)) != sha256_of(beside):
         raise ValueError(
@@ -243,19 +243,19 @@ def read_table(path: Path, kind: str) -> tuple[pd.DataFrame, dict[str, Any]]:
             text = facts.get(_KEY)
             known = facts.get(_SUM)  # older files have none
             if text and known and known.decode() != hashlib.sha256(text).hexdigest():
-                raise ValueError("its provenance is not as it was saved")
+                raise ValueError("its provenance was changed")
             frame = table.to_pandas(ignore_metadata=True)
             provenance = json.loads(text) if text else None
             # Pages have checksums, but not the column and the type of a page.
             if _kept_sum(provenance, "table_sha256") not in (None, _content_sum(frame)):
-                raise ValueError("its table is not as it was saved")
+                raise ValueError("its table was changed")
         else:
             provenance = json.loads(source.read_bytes())
             if _kept_sum(provenance, "provenance_sha256") not in (
                 None,
                 _provenance_sum(provenance),
             ):
-                raise ValueError("it is not as it was saved")
+                raise ValueError("it was changed after it was saved")
             if _kept_sum(provenance, "sha256") not in (None, sha256_of(path)):
                 raise ValueError(
                     f"it describes another {path.name} than is there now: that was edited or damaged. "

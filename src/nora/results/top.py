@@ -64,7 +64,7 @@ class Top(Result):
 
     @property
     def certificate(self) -> str:
-        """What is certain and what is likely, in short sentences."""
+        """Short sentences on what is certain and what is likely."""
         k, scored = (
             len(self.nodes),
             f"{self.refined:,} of {self.num_nodes:,} nodes were scored exactly",

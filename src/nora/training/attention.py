@@ -47,7 +47,7 @@ def is_plain(module: nn.Module) -> bool:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the entries of a CSR matrix are: row ends, columns, and the places of its values in `[E, H]`."""
+    """The layout of a CSR matrix: row ends, columns, and the positions of its values in `[E, H]`."""
 
     ptr: Tensor
     column: Tensor
@@ -88,7 +88,7 @@ class FixedAttention:
 
 
 def gat_forward(conv: Any, matrices: FixedAttention) -> Callable[[Tensor], Tensor]:
-    """What `GATConv` gives for rows `[N, F]` on the graph of the matrices."""
+    """The output of `GATConv` for rows `[N, F]` on the graph of the matrices."""
 
     def forward(x: Tensor) -> Tensor:
         source, target = matrices.index

@@ -93,7 +93,7 @@ class _Graph:
         self._inside: set[int] = set()
 
     def replacements(self, module: nn.Module) -> dict[str, Any]:
-        """What a module has instead of its own, by the names of attributes.
+        """The replacements of a module's attributes, by name.
 
         Asked of every module before those inside it, as `modules()` goes: what a convolution is made of
         need not remember what the convolution does.
@@ -257,7 +257,7 @@ class _Graph:
         return self._made[key]
 
     def _sent(self, x: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
-        """What some nodes send, `[rows, out]`: mapped alone where they are few."""
+        """The messages of some nodes, `[rows, out]`: mapped alone if they are few."""
         if 2 * len(rows) > self.num_nodes:
             return self.mapped(x, weight)[rows]
         if x.layout == torch.strided:
@@ -269,7 +269,7 @@ class _Graph:
 
 
 def _shares(target: Tensor, size: int) -> Tensor:
-    """What each edge counts in a mean over the edges with the same target, `[E]`."""
+    """The weight of each edge in a mean over the edges with the same target, `[E]`."""
     return 1 / target.bincount(minlength=size)[target].float()
 
 

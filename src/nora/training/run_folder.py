@@ -40,7 +40,7 @@ def open_run(folder: Path) -> Artefact:
 
 
 def read_facts(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a run's manifest holds, and the SHA-256 of its files."""
+    """The content of a run's manifest, and the SHA-256 of its files."""
     found = _manifest(folder)
     return found.facts, {name: about[SEAL] for name, about in found.files.items()}
 
@@ -114,5 +114,7 @@ def _earlier(folder: Path) -> Artefact:
     if not isinstance(digests, dict):
         raise ValueError(f"{path} is not readable as a run: its checksums are not a table")
     if digests.pop(OLD_RUN, None) != content_sha256(facts):
-        raise DamagedError(f"{path} is not as it was written (its settings were edited); {REMEDY}")
+        raise DamagedError(
+            f"{path} was changed after it was written (its settings were edited); {REMEDY}"
+        )
     return Artefact(folder, facts, {name: {SEAL: digest} for name, digest in digests.items()})

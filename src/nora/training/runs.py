@@ -55,22 +55,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A trained model and everything needed to ask about it.
+    """A trained model, with everything that questions about it need.
 
     Attributes:
         model: The trained model, in eval mode.
-        architecture: Name and sizes, as `build_model` takes them.
+        architecture: Name and sizes, the arguments of `build_model`.
         dataset: The dataset.
-        data: The graph the model sees: for links, with training edges only.
-        task: The task to ask about; for links, over all positives and negatives.
-        split: Which nodes or links were trained on, validated on and held out for the test.
+        data: The graph that the model sees; for links, with training edges only.
+        task: The task of questions; for links, over all positive and negative pairs.
+        split: The nodes or links for training, validation and test.
         cycle: Which cyclic split.
         seed: The seed.
         training: Training settings.
         metrics: Epochs, accuracy or AUC on train, validation and test.
         inputs: The files that the graph was read from: role, path, size and SHA-256.
-        data_folder: What `NORA_DATA` was in training, for a dataset that the run does not carry. Nothing is
-            read from it: a run may come from anywhere, and datasets are looked up where its user has them.
+        data_folder: The value of `NORA_DATA` in training, for a dataset that is not saved with the run. NORA
+            does not read from this folder, because a run may come from an untrusted source.
 
     Example:
         >>> import nora
@@ -97,7 +97,7 @@ class Run:
         return f"Run({name} on {self.dataset.name}, task={self.task.name!r}, cycle={self.cycle})"
 
     def describe(self) -> dict[str, Any]:
-        """What the manifest holds."""
+        """The content of the manifest."""
         return {
             "nora": __version__,
             "architecture": self.architecture,
@@ -168,21 +168,21 @@ class Run:
 
 
 def load_run(folder: str | Path) -> Run:
-    """Read a run back: builds the model, loads weights, data and split.
+    """Load a run: build the model, and load weights, data and split.
 
-    Every file is compared with its digest first; the message names the one that differs. A dataset that the
-    run does not carry is looked up as `nora.load_dataset` does: in the folder that `NORA_DATA` names and in
+    NORA first compares every file with its digest; an error names the file that differs. A dataset that is
+    not saved with the run is looked up as in `nora.load_dataset`: in the folder that `NORA_DATA` names and in
     the cache, never in a folder that the run names.
 
     Args:
-        folder: What `Run.save` or `nora train` has written; no code in it is run.
+        folder: A folder that `Run.save` or `nora train` wrote; no code in it is executed.
 
     Returns:
         The run, as it was saved.
 
     Raises:
         FileNotFoundError: When the folder holds no run.
-        ValueError: When a file of it cannot be read, or is not what was saved.
+        ValueError: When a file cannot be read, or was changed after it was saved.
 
     Example:
         >>> import nora, tempfile

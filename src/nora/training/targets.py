@@ -121,6 +121,6 @@ def _is_binary(column: Tensor) -> bool:
 
 
 def about_targets(targets: Tensor, dataset: Dataset) -> str:
-    """What a restriction to targets means, in a sentence."""
+    """A sentence on what a restriction to targets means."""
     nodes = f"{len(targets):,} of {int(dataset.data.num_nodes or 0):,} nodes"
     return f"only the change of the predictions for {nodes} counts ({option('targets')})"

@@ -40,7 +40,7 @@ def train(  # noqa: PLR0913
     balanced: bool = False,
     **sizes: Any,
 ) -> Run:
-    """Train a model and return the run: the model, what it was trained on, and how well it does.
+    """Train a model and return the run: the model, its graph and split, and its metrics.
 
     Args:
         model: A name from `nora models`.
@@ -48,15 +48,15 @@ def train(  # noqa: PLR0913
         task: `node` (classify nodes) or `link` (predict edges).
         cycle: Which of the five cyclic splits.
         seed: Seed of the split, the weights and dropout: the same seed gives the same run.
-        epochs: Most passes over the data.
-        patience: Stop when the validation metric has not improved for so many epochs.
+        epochs: Maximum number of epochs.
+        patience: Stop if the validation metric has not improved for this many epochs.
         lr: Adam's learning rate.
         weight_decay: Adam's weight decay.
         progress: Show a progress bar.
         selection: Choose the epoch by the validation metric in `eval` mode, or with `dropout` on.
         split: A split of the dataset to train on, instead of that of `cycle` and `seed`.
-        balanced: Every class counts the same, however many labels it has: in the loss by class weights, in
-            the choice of the epoch by balanced accuracy. For `task="node"`.
+        balanced: Give every class the same weight: class weights in the loss, and balanced accuracy for the
+            choice of the epoch. For `task="node"`.
         **sizes: Passed to `build_model`.
 
     Returns:

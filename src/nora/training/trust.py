@@ -97,7 +97,7 @@ class Trust:
 
     @property
     def finding(self) -> str:
-        """What was found, to follow "the model"."""
+        """The finding as a predicate that follows "the model"."""
         if isnan(self.value):
             return "could not be tested"
         many = "" if self.tested is None else f"{self.tested:,} "
@@ -120,7 +120,7 @@ class Trust:
 
     @property
     def caution(self) -> str:
-        """What a reader must know first of a weak model; empty for any other."""
+        """The caution that a report of a weak model starts with; empty for other models."""
         if not self.weak:
             return ""
         more = "edges" if self.metric == "auc" else "labels"

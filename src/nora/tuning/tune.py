@@ -163,7 +163,7 @@ def tune_problems(
     """
     entry = check_tunable(method)
     if not problems:
-        raise ValueError("there is no problem to tune on")
+        raise ValueError("problems is empty: give at least one problem to tune on")
     check_whole("trials", trials, 1)
     check_whole("seed", seed, 0, 2**32 - 1)
     start = time.perf_counter()

@@ -91,7 +91,7 @@ def test_rounding_is_judged_beside_the_size_of_the_numbers(size: float) -> None:
     torch.testing.assert_close(found.scores, truth.scores, rtol=1e-3, atol=1e-4 * size)
 
 
-def test_several_numbers_are_told_by_the_one_that_moves_most() -> None:
+def test_several_numbers_are_shown_by_the_one_that_moves_most() -> None:
     data, model = double(GRAPHS["two_camps"]()), Values(3).double().eval()
     effect = nora.what_if(model, data, 3, nora.NodeRegression())
     row = effect.top(1).iloc[0]
@@ -104,7 +104,7 @@ def test_several_numbers_are_told_by_the_one_that_moves_most() -> None:
     [
         (torch.zeros(5), "shape"),
         (torch.zeros(7, 2, 2), "shape"),
-        (torch.zeros(7, dtype=torch.long), "numbers with a point"),
+        (torch.zeros(7, dtype=torch.long), "floating-point"),
         (torch.full((7,), float("nan")), "NaN or infinite"),
     ],
 )

@@ -85,7 +85,7 @@ def test_the_metrics_are_those_of_the_weights_that_are_kept(
     assert run.metrics["test_accuracy"] == pytest.approx(float(right.float().mean()))
 
 
-def test_every_relation_counts_alike_in_the_loss(dataset: Dataset) -> None:
+def test_every_relation_counts_equally_in_the_loss(dataset: Dataset) -> None:
     split = split_relations(dataset.data)
     torch.manual_seed(0)
     model = TIMME(40, 2, relations=["friend", "reply"], hidden_channels=4).eval()
@@ -168,7 +168,7 @@ def test_labels_are_needed_for_both_tasks(task: str, dataset: Dataset) -> None:
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_politicians_are_told_apart_and_their_links_predicted(data_folder: Path) -> None:
+def test_politicians_are_classified_and_their_links_predicted(data_folder: Path) -> None:
     run = nora.train("timme", "pure-p", cycle=0, epochs=60, progress=False)
     assert run.metrics["test_accuracy"] > 0.93
     assert run.metrics["test_auc"] > 0.85

@@ -5,7 +5,7 @@ import { el } from "../dom.js";
 import { finder } from "../finder.js";
 import { count, number, percent, score } from "../format.js";
 import { nodeButton } from "../panel.js";
-import { shiftText, turnText } from "./words.js";
+import { shiftText, flipText } from "./words.js";
 import { working } from "./working.js";
 
 const NEIGHBOURS = 24;
@@ -39,8 +39,8 @@ function preview(position, page) {
       const effect = await source.preview(changes.with(edit));
       if (asked !== shown) return;
       const with_ = edits.length ? `With ${count(edits.length, "edit")} and without it` : "Without it";
-      const turned = effect.flips ? turnText(effect, { removed: [...removed, position] }, page) : "no prediction would flip";
-      place.replaceChildren(`${with_}: `, el("strong", {}, turned), `; ${shiftText(effect, page)}. Total change ${score(effect.total)}.`);
+      const flipped = effect.flips ? flipText(effect, { removed: [...removed, position] }, page) : "no prediction would flip";
+      place.replaceChildren(`${with_}: `, el("strong", {}, flipped), `; ${shiftText(effect, page)}. Total change ${score(effect.total)}.`);
     } catch (error) {
       if (error.name !== "AbortError") place.replaceChildren(error.message);
       shown = null;
@@ -79,19 +79,19 @@ function asked(title, id, load, source = null) {
 // What such a button says follows the state: `refresh` is called when that changes.
 function removeButton(position, page) {
   const made = action("", () => page.changes.toggle({ kind: "remove", node: position }, "chosen"), { "data-remove": position });
-  say(made, page);
+  labelButton(made, page);
   return made;
 }
 
-function say(button, { changes, data }) {
+function labelButton(button, { changes, data }) {
   const position = Number(button.dataset.remove);
-  const gone = changes.has({ kind: "remove", node: position });
-  button.textContent = gone ? "Restore" : "Remove";
-  button.setAttribute("aria-label", `${gone ? "Restore" : "Remove"} ${data.nameOf(position)}`);
+  const removed = changes.has({ kind: "remove", node: position });
+  button.textContent = removed ? "Restore" : "Remove";
+  button.setAttribute("aria-label", `${removed ? "Restore" : "Remove"} ${data.nameOf(position)}`);
 }
 
 function refresh(place, page) {
-  place.querySelectorAll("[data-remove]").forEach((button) => say(button, page));
+  place.querySelectorAll("[data-remove]").forEach((button) => labelButton(button, page));
   place.querySelector(".preview")?.update();
 }
 
@@ -122,9 +122,9 @@ function neighbours(position, page) {
           const name = page.data.nameOf(other);
           const button = action("", null);
           const show = () => {
-            const gone = page.changes.has({ ...edit, edge: edit.edge.slice().sort((a, b) => a - b) });
-            button.textContent = gone ? "Restore" : "Remove";
-            button.setAttribute("aria-label", `${gone ? "Restore" : "Remove"} the edge to ${name}`);
+            const removed = page.changes.has({ ...edit, edge: edit.edge.slice().sort((a, b) => a - b) });
+            button.textContent = removed ? "Restore" : "Remove";
+            button.setAttribute("aria-label", `${removed ? "Restore" : "Remove"} the edge to ${name}`);
           };
           button.addEventListener("click", () => {
             page.changes.toggle(edit, "chosen");

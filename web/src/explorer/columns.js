@@ -42,8 +42,8 @@ export function nodeColumns(page) {
       value: (p) => (changes.has({ kind: "remove", node: p }) ? 0 : 1),
       number: true,
       cell: (p) => {
-        const gone = changes.has({ kind: "remove", node: p });
-        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Restore" : "Remove"} ${nameOf(p)}`, onclick: () => changes.toggle({ kind: "remove", node: p }, "ranking") }, gone ? "Restore" : "Remove");
+        const removed = changes.has({ kind: "remove", node: p });
+        return el("button", { type: "button", class: "quiet", "aria-label": `${removed ? "Restore" : "Remove"} ${nameOf(p)}`, onclick: () => changes.toggle({ kind: "remove", node: p }, "ranking") }, removed ? "Restore" : "Remove");
       },
     },
   ].filter(Boolean);
@@ -65,9 +65,9 @@ export function edgeColumns(page) {
       title: "Remove",
       number: true,
       cell: (row) => {
-        const gone = changes.has(edit(row));
+        const removed = changes.has(edit(row));
         const name = row.edge.map(data.nameOf).join(" – ");
-        return el("button", { type: "button", class: "quiet", "aria-label": `${gone ? "Restore" : "Remove"} ${name}`, onclick: () => changes.toggle(edit(row), "ranking") }, gone ? "Restore" : "Remove");
+        return el("button", { type: "button", class: "quiet", "aria-label": `${removed ? "Restore" : "Remove"} ${name}`, onclick: () => changes.toggle(edit(row), "ranking") }, removed ? "Restore" : "Remove");
       },
     },
   ];
@@ -96,8 +96,8 @@ export function fragileColumns(page) {
       number: true,
       cell: (row) => {
         const [other, to] = row.by[0];
-        const gone = changes.has({ kind: "remove", node: other });
-        return el("button", { type: "button", class: "quiet", title: `It flips to ${data.className(to)}`, "aria-label": `${gone ? "Restore" : "Remove"} ${data.nameOf(other)}`, onclick: () => changes.toggle({ kind: "remove", node: other }, "ranking") }, gone ? "Restore" : "Remove");
+        const removed = changes.has({ kind: "remove", node: other });
+        return el("button", { type: "button", class: "quiet", title: `It flips to ${data.className(to)}`, "aria-label": `${removed ? "Restore" : "Remove"} ${data.nameOf(other)}`, onclick: () => changes.toggle({ kind: "remove", node: other }, "ranking") }, removed ? "Restore" : "Remove");
       },
     },
   ];

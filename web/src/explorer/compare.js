@@ -7,7 +7,7 @@ import { editText } from "./words.js";
 
 const LISTED = 40;
 
-const turned = (effect) => {
+const flipped = (effect) => {
   const found = new Map();
   effect?.node?.forEach((position, at) => effect.from[at] !== effect.to[at] && found.set(position, effect.to[at]));
   return found;
@@ -38,7 +38,7 @@ export function compare(place, page) {
     const other = state.other ?? null;
     const own = state.edits.length ? state.effect : nothing;
     const row = (title, of, text) => el("tr", {}, el("th", { scope: "row" }, title), [other, own].map((one) => el("td", { class: "number", "data-value": one && !one.problem ? of(one) : null }, one && !one.problem ? text(of(one)) : one?.problem ? "not possible" : "…")));
-    const [kept, now] = [turned(other), turned(own)];
+    const [kept, now] = [flipped(other), flipped(own)];
     const differs = [...new Set([...kept.keys(), ...now.keys()])].filter((position) => kept.get(position) !== now.get(position));
     place.replaceChildren(
       ...[

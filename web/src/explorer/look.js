@@ -16,22 +16,22 @@ const mixed = (from, to, share) => hex(rgb(from).map((one, at) => one + (rgb(to)
 // Smaller changes are not worth a colour; they are listed all the same.
 const SEEN = 0.002;
 
-// What the edits do to each node they change: by how much (0 … 1), and to which class it turns.
+// What the edits do to each node they change: by how much (0 … 1), and to which class it flips.
 export function changesOf(effect, data) {
   const found = new Map();
   if (!effect) return found;
   const most = effect.change.reduce((a, b) => Math.max(a, b), 1e-9);
-  const add = (position, at, turned, to) => {
-    if (!turned && effect.change[at] < SEEN) return;
+  const add = (position, at, flipped, to) => {
+    if (!flipped && effect.change[at] < SEEN) return;
     const known = found.get(position);
     const share = Math.max(effect.change[at] / most, known?.share ?? 0);
-    if (!known || turned || !known.turned) found.set(position, { share, turned: turned || Boolean(known?.turned), to, at });
+    if (!known || flipped || !known.flipped) found.set(position, { share, flipped: flipped || Boolean(known?.flipped), to, at });
   };
   effect.change.forEach((_, at) => {
     if (effect.node) add(effect.node[at], at, effect.from[at] !== effect.to[at], effect.to[at]);
     else {
-      const turned = effect.before[at] > 0.5 !== effect.after[at] > 0.5;
-      for (const end of [effect.source[at], effect.target[at]]) add(end, at, turned, data.classOf(end));
+      const flipped = effect.before[at] > 0.5 !== effect.after[at] > 0.5;
+      for (const end of [effect.source[at], effect.target[at]]) add(end, at, flipped, data.classOf(end));
     }
   });
   return found;
@@ -51,11 +51,11 @@ export function looks(page, mode) {
 
   return function look(position, state, changes, colour) {
     const changed = changes.get(position);
-    const gone = state.removed.includes(position);
+    const removed = state.removed.includes(position);
     const picked = state.chosen.includes(position);
     const ring = picked ? { ring: colour("--accent"), thick: 0.32 } : null;
-    if (gone) return { radius: Math.max(radius(position), 8), color: colour("--paper"), ring: colour(picked ? "--accent" : "--ink"), thick: 0.3, label: true, layer: 5 };
-    let own = colour(colours.colour(changed?.turned && mode === "class" ? changed.to : data.classOf(position)));
+    if (removed) return { radius: Math.max(radius(position), 8), color: colour("--paper"), ring: colour(picked ? "--accent" : "--ink"), thick: 0.3, label: true, layer: 5 };
+    let own = colour(colours.colour(changed?.flipped && mode === "class" ? changed.to : data.classOf(position)));
     let quiet = state.effect !== null && !changed && mode === "class";
     if (mode === "change") own = mixed(colour("--faded"), colour("--class-4"), Math.sqrt(changed?.share ?? 0));
     if (mode === "influence") own = mixed(colour("--faded"), colour("--class-3"), node.influence[position] === null ? 0 : Math.sqrt(Math.max(0, data.weight(position)) / mostInfluence));
@@ -63,7 +63,7 @@ export function looks(page, mode) {
     if (quiet && !picked) return { radius: Math.max(1.6, radius(position) * 0.6), color: colour("--faded"), ring: colour("--faded"), thick: 0.1, label: false, layer: 0 };
     if (changed) {
       const size = 3 + 7 * Math.sqrt(changed.share);
-      if (changed.turned) return { radius: Math.max(size, 6.5), color: own, ring: colour("--ink"), thick: 0.28, label: changed.at < 20 || picked, layer: 4, ...ring };
+      if (changed.flipped) return { radius: Math.max(size, 6.5), color: own, ring: colour("--ink"), thick: 0.28, label: changed.at < 20 || picked, layer: 4, ...ring };
       return { radius: size, color: own, ring: colour("--paper"), thick: 0.12, label: picked, layer: picked ? 4 : 2, ...ring };
     }
     const error = mode === "error" && wrong(position);

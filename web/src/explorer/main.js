@@ -53,8 +53,8 @@ function legend(place, page) {
     const has = (kind) => edits.some((edit) => edit.kind === kind);
     const marks = edits.length
       ? [
-          has("remove") ? key("gone", "removed") : "",
-          key("turned", report.task === "node" ? "flips to this class" : "a pair at it flips"),
+          has("remove") ? key("removed", "removed") : "",
+          key("flipped", report.task === "node" ? "flips to this class" : "a pair at it flips"),
           has("remove_edge") ? key("line removed-edge", "removed edge") : "",
           has("add_edge") ? key("line added-edge", "added edge") : "",
           key("sizes", "size: change"),

@@ -4,7 +4,7 @@ import { el } from "../dom.js";
 import { count, number, score } from "../format.js";
 import { moves } from "../moves.js";
 import { listed, nodeButton } from "../panel.js";
-import { editText, interaction, shiftText, turnText } from "./words.js";
+import { editText, interaction, shiftText, flipText } from "./words.js";
 
 const OVERVIEW = 12;
 
@@ -58,7 +58,7 @@ function figures(page) {
     ["Changes", number(effect.reached), effect.reached],
   ].filter(Boolean);
   return [
-    el("p", { class: "summary" }, el("strong", {}, effect.flips ? turnText(effect, state, page) : "No prediction would flip"), `; ${shiftText(effect, page)}.`),
+    el("p", { class: "summary" }, el("strong", {}, effect.flips ? flipText(effect, state, page) : "No prediction would flip"), `; ${shiftText(effect, page)}.`),
     el("dl", { class: "facts small" }, rows.map(([term, text, value]) => el("div", {}, el("dt", {}, term), el("dd", { "data-value": value, title: String(value) }, text)))),
     found ? el("p", { class: "muted" }, found.text) : null,
     moves(effect, page),

@@ -105,7 +105,7 @@ export function ranking(place, page) {
     else work();
   }
   function work() {
-    tell();
+    showProgress();
     if (of !== "nodes") return load();
     const collator = new Intl.Collator("en", { numeric: true });
     const sign = down ? -1 : 1;
@@ -144,8 +144,8 @@ export function ranking(place, page) {
       return el(tag, { scope: tag === "th" ? "row" : null, class: kind(column) }, column.cell(row));
     });
     const picked = nodes.every((one) => changes.state.chosen.includes(one));
-    const gone = row.edge ? changes.has({ kind: "remove_edge", edge: row.edge }) : nodes.some((one) => changes.has({ kind: "remove", node: one }));
-    return el("tr", { "data-node": nodes.join("-"), class: picked ? "selected" : gone ? "gone" : null }, cells);
+    const removed = row.edge ? changes.has({ kind: "remove_edge", edge: row.edge }) : nodes.some((one) => changes.has({ kind: "remove", node: one }));
+    return el("tr", { "data-node": nodes.join("-"), class: picked ? "selected" : removed ? "removed" : null }, cells);
   }
   function draw() {
     const pages = Math.max(1, Math.ceil(total / PAGE));
@@ -162,7 +162,7 @@ export function ranking(place, page) {
     back.disabled = at === 0;
     forth.disabled = at >= pages - 1;
   }
-  function tell() {
+  function showProgress() {
     const { done, total: all, status: now, problem } = rankings.progress;
     const exact = of !== "nodes" || data.isExact();
     progress.hidden = (now === "done" && exact) || now === "waiting";
@@ -179,7 +179,7 @@ export function ranking(place, page) {
   rankings.onChange(() => {
     const other = of !== rankings.state.of || measured !== rankings.state.measure;
     if (other) head();
-    tell();
+    showProgress();
     if (!other && rankings.progress.status === "running" && performance.now() - last < 700) return;
     last = performance.now();
     work();
@@ -193,6 +193,6 @@ export function ranking(place, page) {
     el("nav", { class: "pager", "aria-label": "Pages of the ranking" }, back, forth),
   );
   head();
-  tell();
+  showProgress();
   work();
 }

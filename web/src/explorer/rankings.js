@@ -8,7 +8,7 @@ export function rankings(page) {
   let progress = data.progress;
   let nodes = null;
   let other = null;
-  const tell = () => {
+  const notify = () => {
     for (const listener of listeners) listener(state);
   };
   const ended = ({ status }) => status === "done" || status === "failed";
@@ -18,7 +18,7 @@ export function rankings(page) {
     nodes = source.follow({ of: "nodes", measure: state.measure }, (part, stream) => {
       data.take(part);
       if (ended(part)) stream.close();
-      if (state.of === "nodes") tell();
+      if (state.of === "nodes") notify();
     });
   }
   function followOther() {
@@ -29,7 +29,7 @@ export function rankings(page) {
     other = source.follow({ ...state }, (part, stream) => {
       progress = part;
       if (ended(part)) stream.close();
-      tell();
+      notify();
     });
   }
   return {
@@ -44,14 +44,14 @@ export function rankings(page) {
     look(of) {
       state.of = of;
       followOther();
-      tell();
+      notify();
     },
     by(measure) {
       state.measure = measure;
       data.use(measure);
       followNodes();
       followOther();
-      tell();
+      notify();
     },
     steer: () => source.steer({ act: (state.of === "nodes" ? data.progress : progress).status === "running" ? "pause" : "start", ...state }),
   };

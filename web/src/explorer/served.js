@@ -12,7 +12,7 @@ export function served() {
   let number = Date.now();
   let lost = false;
   const listeners = [];
-  const tell = (state) => {
+  const notify = (state) => {
     if (state === lost) return;
     lost = state;
     for (const listener of listeners) listener(lost);
@@ -28,12 +28,12 @@ export function served() {
       throw LOST;
     }
     if (answer.status === 403) {
-      tell("closed");
+      notify("closed");
       throw new Refusal("This page belongs to an explorer that is closed.");
     }
     // Cut off while it worked: only a server that stops answers so.
     if (answer.status === 500 && !answer.headers.get("content-type")?.startsWith("application/json")) throw LOST;
-    tell(false);
+    notify(false);
     if (answer.ok) return answer;
     let text = `The server answers ${answer.status}.`;
     try {
@@ -60,7 +60,7 @@ export function served() {
         return await once(path, options);
       } catch (error) {
         if (error !== LOST) throw error;
-        tell("lost");
+        notify("lost");
         await new Promise((again) => setTimeout(again, WAIT));
         if (control.signal.aborted) throw new DOMException("replaced", "AbortError");
       }
@@ -103,8 +103,8 @@ export function served() {
     follow({ of, measure }, listener) {
       const stream = new EventSource(`/api/ranking?of=${of}&measure=${encodeURIComponent(measure)}`);
       stream.onmessage = (event) => listener(JSON.parse(event.data), stream);
-      stream.onopen = () => tell(false);
-      stream.onerror = () => stream.readyState === EventSource.CONNECTING && tell("lost");
+      stream.onopen = () => notify(false);
+      stream.onerror = () => stream.readyState === EventSource.CONNECTING && notify("lost");
       return stream;
     },
     onLost: (listener) => listeners.push(listener),

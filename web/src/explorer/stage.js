@@ -10,7 +10,7 @@ import { drawLabels } from "../labels.js";
 import { backdrop, rgb } from "./backdrop.js";
 import { pickByPlace, unread, unreadEdges } from "./hits.js";
 import { changesOf, looks } from "./look.js";
-import { tiesLayer } from "./ties.js";
+import { edgeLayer } from "./edgelayer.js";
 
 const Disc = createNodeBorderProgram({
   borders: [
@@ -70,7 +70,7 @@ export function stage(place, page) {
       beside(pairs[at], pairs[at + 1]);
       beside(pairs[at + 1], pairs[at]);
     }
-    ties.set(pairs, drawing.x, drawing.y);
+    lines.set(pairs, drawing.x, drawing.y);
   }
   const layer = (name) => {
     const canvas = document.createElement("canvas");
@@ -81,7 +81,7 @@ export function stage(place, page) {
 
   const behind = layer("backdrop dots");
   const between = layer("backdrop");
-  const ties = tiesLayer(between);
+  const lines = edgeLayer(between);
   if (drawing.whole) {
     for (const position of data.node.id) put(position);
     link(drawing.edge);
@@ -126,8 +126,8 @@ export function stage(place, page) {
     edgeReducer(id, one) {
       const mark = marks.get(id);
       if (mark) return { ...one, size: 3, color: colour(mark === "remove_edge" ? "--removed" : "--accent"), zIndex: 4 };
-      if (hovered !== null && (hovered === id || graph.hasExtremity(id, hovered))) return { ...one, size: 1.8, color: colour("--tie-lit"), zIndex: 3 };
-      return { ...one, size: 1.3, color: colour("--tie-chosen"), zIndex: 1 };
+      if (hovered !== null && (hovered === id || graph.hasExtremity(id, hovered))) return { ...one, size: 1.8, color: colour("--edge-lit"), zIndex: 3 };
+      return { ...one, size: 1.3, color: colour("--edge-chosen"), zIndex: 1 };
     },
   });
   // Two quick clicks are two clicks, not one that zooms: there are buttons and the wheel.
@@ -144,7 +144,7 @@ export function stage(place, page) {
     return { x: (across[0] + across[1]) / 20000, y: (up[0] + up[1]) / 20000, ratio: Math.min(1.2, Math.max(0.2, 1.03 * Math.max(share(across, width), share(up, height)))) };
   };
 
-  // What a large graph shows in front: who the state is about, and their ties, which the server knows.
+  // What a large graph shows in front: who the state is about, and their edges, which the server knows.
   function arrange(centres, others, found) {
     neighbourhood = found;
     graph.clear();
@@ -169,7 +169,7 @@ export function stage(place, page) {
   }
 
   // Edges that stand out are sigma's: those that are removed or added, and those of whom the state or the pointer is about.
-  function tie(from, to) {
+  function drawEdge(from, to) {
     if (from === to) return;
     put(from);
     put(to);
@@ -180,13 +180,13 @@ export function stage(place, page) {
     marks.clear();
     for (const edit of state.edits) {
       if (!edit.edge) continue;
-      tie(...edit.edge);
+      drawEdge(...edit.edge);
       marks.set(key(edit.edge), edit.kind);
     }
     const pointed = hovered === null ? [] : hovered.includes("-") ? [] : [Number(hovered)];
-    if (hovered?.includes("-")) tie(...hovered.split("-").map(Number));
+    if (hovered?.includes("-")) drawEdge(...hovered.split("-").map(Number));
     for (const position of [...state.removed, ...state.chosen, ...pointed]) {
-      for (const other of neighbours.get(position) ?? []) tie(position, other);
+      for (const other of neighbours.get(position) ?? []) drawEdge(position, other);
     }
     between.classList.toggle("faded", hovered !== null || (state.edits.length > 0 && drawing.whole));
     behind.classList.toggle("faded", state.edits.length > 0);
@@ -201,7 +201,7 @@ export function stage(place, page) {
   function drawBehind(again = false) {
     const view = sigma.getRenderParams();
     const { zoomRatio } = view;
-    ties.draw(view, rgb(colour(pairs.length > 5000 ? "--tie-many" : "--tie")), again);
+    lines.draw(view, rgb(colour(pairs.length > 5000 ? "--edge-many" : "--edge")), again);
     if (!dots) return;
     const slots = Array.from({ length: 10 }, (_, at) => rgb(colour(at === 8 ? "--class-other" : at === 9 ? "--faded" : `--class-${at}`)));
     const plain = !report.coloured_by || mode !== "class";

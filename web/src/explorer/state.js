@@ -91,7 +91,7 @@ export function createState(source, report) {
   }
 
   // Back, forward, or an address that was typed.
-  function arrive() {
+  function readAddress() {
     at = history.state?.at ?? 0;
     last = Math.max(last, at);
     const given = read(location.hash, report.num_nodes);
@@ -102,14 +102,14 @@ export function createState(source, report) {
     if (other) compare();
     return ask("address");
   }
-  window.addEventListener("popstate", arrive);
+  window.addEventListener("popstate", readAddress);
 
   return {
     get state() {
       return state;
     },
     onChange: (listener) => listeners.push(listener),
-    start: arrive,
+    start: readAddress,
     again: () => ask("again"),
     find: (edit) => state.edits.findIndex((other) => same(edit, other)),
     has(edit) {

@@ -11,10 +11,10 @@ export function editText(edit, data) {
 }
 
 // "7 of 999 nodes would flip to another class".
-export function turnText(effect, state, { report }) {
+export function flipText(effect, state, { report }) {
   // A removed node has no prediction; where nodes have types, some never were.
-  const gone = state.removed.filter((position) => !report.node.predicted || report.node.predicted[position] >= 0).length;
-  const total = report.task === "node" ? report.num_items - gone : report.num_items;
+  const removed = state.removed.filter((position) => !report.node.predicted || report.node.predicted[position] >= 0).length;
+  const total = report.task === "node" ? report.num_items - removed : report.num_items;
   const what = report.task === "node" ? "nodes would flip to another class" : "pairs would flip";
   return `${number(effect.flips)} of ${number(total)} ${what}`;
 }
@@ -36,5 +36,5 @@ export function announcement(state, page) {
   if (!state.edits.length) return "No edits.";
   if (!state.effect) return "";
   const last = editText(state.edits[state.edits.length - 1], page.data);
-  return `${count(state.edits.length, "edit")}, the last: ${last}. ${turnText(state.effect, state, page)}; ${shiftText(state.effect, page)}.`;
+  return `${count(state.edits.length, "edit")}, the last: ${last}. ${flipText(state.effect, state, page)}; ${shiftText(state.effect, page)}.`;
 }

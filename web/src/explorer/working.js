@@ -12,8 +12,8 @@ export function working(source, kind, job, title) {
   const begun = performance.now();
   const timer = setInterval(async () => {
     const { what, done, total } = await source.progress(job).catch(() => ({}));
-    const far = total ? `${number(Math.round(done))} of ${number(total)}` : done ? number(Math.round(done)) : "";
-    text.textContent = `${title}: ${[what, far, `${number(Math.round((performance.now() - begun) / 1000))} s`].filter(Boolean).join(", ")} `;
+    const steps = total ? `${number(Math.round(done))} of ${number(total)}` : done ? number(Math.round(done)) : "";
+    text.textContent = `${title}: ${[what, steps, `${number(Math.round((performance.now() - begun) / 1000))} s`].filter(Boolean).join(", ")} `;
   }, POLL);
   return { root, stop: () => clearInterval(timer) };
 }

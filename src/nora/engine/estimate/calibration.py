@@ -203,7 +203,7 @@ class Calibration:
         return (drawn.square() + size.square() + (self._unit * planned).square()).sqrt()
 
     @cached_property
-    def _near(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _by_size(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Logarithms of sizes, and of bias and spread at these sizes `[k]`."""
         found, truth = self.found, self.truth.double()
         estimate = found[..., 0].mean(0)
@@ -213,26 +213,26 @@ class Calibration:
         count = len(truth)
         if count < ENOUGH:
             return np.zeros(1), np.zeros(1), np.zeros(1)
-        near = min(NEAREST, count)
-        windows = [slice(low, low + near) for low in range(count - near + 1)]
-        windows = [windows[min(max(i - near // 2, 0), count - near)] for i in range(count)]
+        width = min(NEAREST, count)
+        windows = [slice(low, low + width) for low in range(count - width + 1)]
+        windows = [windows[min(max(i - width // 2, 0), count - width)] for i in range(count)]
         ratio = (estimate / truth).log()
         limits = torch.tensor(QUANTILES, dtype=torch.double)
         bias = torch.stack([ratio[w].clamp(*ratio[w].quantile(limits)).mean() for w in windows])
         off = (found[..., 0] - truth * bias.exp()).abs() / self._rough(found)
         square = off.square().mean(0)
         total = torch.stack([square[w].sum() for w in windows]) + MODERATING * square.mean()
-        spread = total / (near + MODERATING) * near / (near - 2)
+        spread = total / (width + MODERATING) * width / (width - 2)
         return estimate.log().numpy(), bias.numpy(), spread.sqrt().clamp(min=SMALLEST).log().numpy()
 
     @property
     def factor(self) -> float:
         """The usual ratio of errors to `rough`: the median of the spreads; 1 where unknown."""
-        return float(np.exp(np.median(self._near[2])))
+        return float(np.exp(np.median(self._by_size[2])))
 
     def _unbiased(self, found: Tensor) -> tuple[Tensor, Tensor]:
         """Scores without their bias, and their standard errors `[n]` each."""
-        sizes, biases, spreads = self._near
+        sizes, biases, spreads = self._by_size
         size = found[:, 0].clamp(min=self._smallest).log().numpy()
         drawn = found[:, 2] > 0
         bias = torch.from_numpy(np.exp(np.interp(size, sizes, biases)))

@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from nora.engine.engine import Engine
+from nora.engine.estimate.calibration import exactly
 from nora.graph.edit_batch import EditBatch
 from nora.results.agreement import pearson, spearman
 from nora.seeds import shuffled
@@ -96,10 +96,10 @@ class CostSample:
         begin = time.perf_counter()
         self._sampled = [0] * len(most)
         parts: list[list[np.ndarray]] = [[] for _ in most]
-        took, goes = [0.0] * len(most), 0
+        took, rounds = [0.0] * len(most), 0
         for share in ROUNDS:
             round_began = time.perf_counter()
-            goes += 1
+            rounds += 1
             for at, stratum in enumerate(self._strata):
                 wanted = max(1, round(share * most[at]))
                 more = stratum[self._sampled[at] : wanted]
@@ -114,7 +114,7 @@ class CostSample:
                 break
         self.truth = np.concatenate([part for stratum in parts for part in stratum])
         self.seconds = sum(
-            self._for_all(engine, at, took[at], count, goes)
+            self._for_all(engine, at, took[at], count, rounds)
             for at, count in enumerate(self._sampled)
         )
         self.spent = time.perf_counter() - begin
@@ -126,7 +126,7 @@ class CostSample:
         return np.repeat(each, self._sampled)
 
     def tried(self, engine: Engine) -> tuple[float, np.ndarray]:
-        """What all removals would take by another engine, and the sample's scores by it."""
+        """The predicted time of all removals by another engine, and the sample's scores by it."""
         seconds, found = 0.0, []
         for at, count in enumerate(self._sampled):
             start = time.perf_counter()
@@ -148,21 +148,17 @@ class CostSample:
             max((float(np.median(part)) for part in off if len(part) >= FEWEST), default=0.0),
         )
 
-    def _for_all(self, engine: Engine, at: int, spent: float, count: int, goes: int = 1) -> float:
+    def _for_all(self, engine: Engine, at: int, spent: float, count: int, rounds: int = 1) -> float:
         """Seconds for a whole stratum, from those of some of its removals, in this many calls."""
         stratum = self._strata[at]
-        while spent < goes * self._enough and count < len(stratum):
+        while spent < rounds * self._enough and count < len(stratum):
             # As many as should take long enough, but not all at once: the first ones tell little.
             needed = round(1.2 * self._enough / max(spent, 1e-6) * count)
             count = min(max(2 * count, min(needed, 8 * count)), len(stratum))
             start = time.perf_counter()
             self._scores(engine, stratum[:count])
-            spent, goes = time.perf_counter() - start, 1
+            spent, rounds = time.perf_counter() - start, 1
         return spent / count * len(stratum)
 
     def _scores(self, engine: Engine, which: Tensor) -> np.ndarray:
-        some = self._removals.pick(which)
-        scores = torch.zeros(len(which), dtype=torch.double)
-        for at, values in engine.in_chunks(engine.influences, some, self._memory, self._workers):
-            scores[at] = values.cpu().double()
-        return scores.numpy()
+        return exactly(engine, self._removals.pick(which), self._memory, self._workers).numpy()

@@ -22,11 +22,10 @@ import torch
 from torch import Tensor
 
 from nora.engine.engine import Engine
-from nora.engine.exec.tally import Tally
 from nora.engine.ir.changed_rows import ChangedRows
-from nora.engine.ir.op import Chunk, Op, Value
+from nora.engine.ir.op import Chunk, Op, Tally, Value
 from nora.engine.rounding import same
-from nora.engine.trace.pass_inputs import decodes
+from nora.engine.trace.model import decodes
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edit_batch import EditBatch
 from nora.model.tasks.link_prediction import LinkPrediction
@@ -72,7 +71,7 @@ class Linearised:
         self._run()
         if not same(self.prediction.detach(), engine.before):
             raise UnsupportedError(
-                "the program, run as a whole, does not give what the model gives"
+                "the output of the program on the whole graph differs from the model's"
             )
         # Only inputs behind another message-passing op are ever reached by a change.
         reached: set[Value] = set()
@@ -147,7 +146,7 @@ class Linearised:
         return total
 
     def _terms(self, at: int, op: Op, chunk: Chunk, gradients: Gradients) -> Iterator[Tensor]:
-        """What the direct change of one op contributes, `[c, k]` each."""
+        """The contributions of the direct change of one op, `[c, k]` each."""
         edits = chunk.edits
         nothing = chunk.nothing()
         direct = op.changed(chunk, [nothing] * len(op.inputs))
@@ -187,8 +186,8 @@ class Linearised:
         """Take back what would return to the removed node itself (single removals)."""
         if at not in gradients.outputs or not edits.one_node_each:
             return
-        gone = edits.node[changed.edit]
-        share = op.row_share(changed.node, gone)
+        removed = edits.node[changed.edit]
+        share = op.row_share(changed.node, removed)
         if share is None:
             return
         back = share.flatten(1).any(dim=1) if share.dim() > 1 else share != 0
@@ -197,7 +196,7 @@ class Linearised:
             weight = share[back].to(delta.dtype)
             weight = weight.view(*weight.shape, *[1] * (delta.dim() - weight.dim()))
             edit, lost = changed.edit[back], delta[back] * weight
-            yield -_dots(gradients.outputs[at], edit, gone[back], lost, len(edits))
+            yield -_dots(gradients.outputs[at], edit, removed[back], lost, len(edits))
 
 
 def _differentiable(op: Op, inputs: list[Tensor]) -> Tensor:

@@ -43,6 +43,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels.backend import Backend
+from nora.engine.exec.kernels.row_sampling import BITS
 from nora.engine.ir.changed_rows import ChangedRows, Frontier, SamplingBounds
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.op import Op, Value
@@ -58,8 +59,6 @@ FARTHEST = 1.0
 SMALLEST_ROW = 0.1
 # Receivers with more neighbours than this over the tolerance squared, at least FEW, turn to first order.
 MANY, FEW = 0.05, 32
-# Chances are whole multiples of 2^-BITS, so that their sums do not depend on what stands before them.
-BITS = 32
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
@@ -119,7 +118,7 @@ class ChunkSampling:
     planned: Tensor
 
     def start(self, op: int) -> Tensor:
-        """Where each removal's draws begin in an operation, `BITS` random bits `[c]`."""
+        """The random start of each removal's systematic sample in an operation, `BITS` bits `[c]`."""
         salt = _mixed(
             np.array([(self.sampling.seed * 1_000_003 + op + 1) % 2**64], dtype=np.uint64)
         )
@@ -130,49 +129,37 @@ class ChunkSampling:
         """Receivers with more neighbours follow small changes of their own scores to first order."""
         return max(int(MANY / max(self.sampling.tolerance, 1e-9) ** 2), FEW)
 
-    def of(self, op: Op) -> OpSampling | None:
-        """How an operation's rows are sampled; None where all are computed."""
-        importance = self.sampling.importance
-        if op not in importance.rows:
-            return None
-        number = list(importance.rows).index(op)
-        error = self.sampling.tolerance * (1.0 if op in importance.final else INNER_ERROR)
-        key = op
-        return OpSampling(
-            importance.rows[key],
-            error,
-            self.start(number),
-            *importance.limits[key],
-            self.planned,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class OpSampling:
-    """How one operation's rows are sampled.
-
-    Attributes:
-        importance: How much a change of each row matters `[N]`.
-        error: The relative error of their sum that is aimed at.
-        start: Where each removal's draws begin `[c]`.
-        most, least: See `SamplingBounds`.
-        planned: The variance of each removal's draws so far, see `Tally.planned` `[c]`.
-    """
-
-    importance: Tensor
-    error: float
-    start: Tensor
-    most: float
-    least: Tensor
-    planned: Tensor
+    def samples(self, op: Op) -> bool:
+        """Whether an operation's rows are sampled; else all are computed."""
+        return op in self.sampling.importance.rows
 
     def bounds(
-        self, share: Tensor | None, size: Tensor, also: Tensor, mass: Tensor, certain: Tensor
+        self, op: Op, share: Tensor | None, size: Tensor, also: Tensor, mass: Tensor
     ) -> SamplingBounds:
-        """What the operation's rows are sampled by; see `SamplingBounds`."""
-        return SamplingBounds(
-            share, size, also, mass, self.importance, certain, self.most, self.least
-        )
+        """The bounds by which an operation's rows are sampled; see `SamplingBounds`."""
+        importance = self.sampling.importance
+        number = list(importance.rows).index(op)
+        error = self.sampling.tolerance * (1.0 if op in importance.final else INNER_ERROR)
+        rows, (most, least) = importance.rows[op], importance.limits[op]
+        return SamplingBounds(share, size, also, mass, rows, most, least, error, self.start(number))
+
+    def sampled(
+        self,
+        backend: Backend,
+        edges: Edges,
+        frontier: Frontier,
+        more: ChangedRows,
+        bounds: SamplingBounds,
+    ) -> tuple[Frontier, ChangedRows, Tensor]:
+        """A sample of the reached rows, those of `more` that are among them, and its weights `[T]`."""
+        frontier, chance, planned = backend.sample(edges, frontier, bounds)
+        self.planned.add_(planned.cpu())
+        own = frontier.also >= 0
+        if len(more) and not bool(own.all()):
+            ptr = ptr_of(more.edit[own], len(more.ptr) - 1)
+            more = ChangedRows(ptr, more.node[own], more.rows[own])
+            frontier = replace(frontier, also=frontier.also[own])
+        return frontier, more, 2.0**BITS / chance.double()
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +167,9 @@ class Importance:
     """How much a change of a row matters for the predictions that count: its importance.
 
     Attributes:
-        rows: By the id of the op that makes the row, `[N]`; rows of other ops are not drawn.
+        rows: By the op that makes the row, `[N]`; rows of other ops are not drawn.
         final: The ops that no messages follow.
-        limits: `most` and `least` of `SamplingBounds`, by the id of the op.
+        limits: `most` and `least` of `SamplingBounds`, by the op.
     """
 
     rows: dict[Op, Tensor]
@@ -195,11 +182,11 @@ def importance_of(
 ) -> Importance:
     """How much a change of every row matters, for each op whose rows can be drawn.
 
-    From the predictions backwards: a row matters as much as the rows that hear it, each by its share. Of
+    From the predictions backwards: a row matters as much as the rows that receive it, each by its share. Of
     ops without a rule for how rows pass through them, all rows matter equally.
 
     Args:
-        ops: The plan's.
+        ops: The program's.
         output: Its output.
         importance: How much each node's prediction matters `[N]`.
         sampled_last: Whether rows may be drawn that only row-wise maps follow.
@@ -210,7 +197,7 @@ def importance_of(
     final = set[Op]()
     rows, limits = dict[Op, Tensor](), dict[Op, tuple[float, Tensor]]()
     for op in reversed(ops):
-        key, inputs = op.output, {value for value in op.inputs}
+        key, inputs = op.output, set(op.inputs)
         mine = known.pop(key, None)
         if mine is None or op.output.static:
             continue
@@ -219,7 +206,7 @@ def importance_of(
         if key in sent or not op.rowwise:
             sent |= inputs
         nodes = op.output.space.size == len(importance)
-        if op.samples and op.drawn and nodes and (sampled_last or key not in direct):
+        if op.samples and nodes and (sampled_last or key not in direct):
             rows[op] = mine
             limits[op] = _limits(op)
             if key not in sent:
@@ -269,25 +256,3 @@ def folded(changed: ChangedRows, value: Value) -> ChangedRows:
     # A row that counts once stays as it is, also where the original row is NaN.
     rows = torch.where(weight == 1, changed.rows, torch.lerp(base, changed.rows, weight))
     return ChangedRows(changed.ptr, changed.node, rows)
-
-
-def sample_rows(
-    backend: Backend,
-    edges: Edges,
-    frontier: Frontier,
-    edges_changed: Tensor,
-    more: ChangedRows,
-    bounds: SamplingBounds,
-    op_sampling: OpSampling,
-) -> tuple[Frontier, Tensor, ChangedRows, Tensor]:
-    """The reached rows that are sampled, what else is known of them, and their weights `[T]`."""
-    frontier, chance, kept, planned = backend.sample(
-        edges, frontier, bounds, op_sampling.error, op_sampling.start, BITS
-    )
-    op_sampling.planned.add_(planned.cpu())
-    own = frontier.also >= 0
-    if len(more) and not bool(own.all()):
-        ptr = ptr_of(more.edit[own], len(more.ptr) - 1)
-        more = ChangedRows(ptr, more.node[own], more.rows[own])
-        frontier = replace(frontier, also=frontier.also[own])
-    return frontier, edges_changed[kept], more, 2.0**BITS / chance.double()

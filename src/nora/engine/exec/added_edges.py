@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -81,9 +81,9 @@ class AddedRows:
         parts = [one.edge_index + templates.shift(key) for key, one in added.items()]
         self.ends = torch.cat(parts, dim=1)
         self.edit_of = torch.cat([owner_of(one.ptr) for one in added.values()])
-        self._slots: dict[Space, tuple[list[AddedTypeRows], Space]] = {}
-        self._index: dict[tuple[Space, Tensor, Space], tuple[Tensor, Any]] = {}
-        self._values: dict[Value, tuple[Tensor, Value]] = {}
+        self._slots: dict[Space, list[AddedTypeRows]] = {}
+        self._index: dict[tuple[Space, Tensor, Space], Tensor] = {}
+        self._values: dict[Value, Tensor] = {}
 
     @cached_property
     def loops(self) -> bool:
@@ -98,9 +98,8 @@ class AddedRows:
                 for rows in self.templates.slots(space, key):
                     found.append(AddedTypeRows(key, rows, which, start + torch.arange(len(which))))
                     start += len(which)
-            # The space is kept, so that its id stays its own.
-            self._slots[space] = (found, space)
-        return self._slots[space][0]
+            self._slots[space] = found
+        return self._slots[space]
 
     def edges(self, space: Space) -> Tensor:
         """Which of all added edges each new row of a space is `[rows]`."""
@@ -119,8 +118,8 @@ class AddedRows:
         known = (space, index, target)
         if known not in self._index:
             parts = [index[:0], *(self._named(slot, index, target) for slot in self.slots(space))]
-            self._index[known] = (torch.cat(parts), (space, index, target))
-        return self._index[known][0]
+            self._index[known] = torch.cat(parts)
+        return self._index[known]
 
     def _named(self, slot: AddedTypeRows, index: Tensor, target: Space) -> Tensor:
         what, at = self.templates.end(slot.rows, index, target, slot.key)
@@ -153,28 +152,32 @@ class AddedRows:
                 mine += [o.new for o in whole if o.key == slot.key and torch.equal(o.rows, rows)]
             found.append(torch.cat(mine))
             if len(found[-1]) != self.count(part.space):
-                raise AddedEdgeError("new edges are put together with others in an unknown order")
+                raise AddedEdgeError(
+                    "the model concatenates added edges with others in an unknown order"
+                )
         if sum(map(len, found)) != self.count(op.output.space):
-            raise AddedEdgeError("new edges are put together with others in an unknown order")
+            raise AddedEdgeError(
+                "the model concatenates added edges with others in an unknown order"
+            )
         return found
 
     def rows(self, value: Value) -> Tensor:
         """The new rows of a value that depends on attributes of the edges alone."""
         if value not in self._values:
-            self._values[value] = (self._made(value), value)
-        return self._values[value][0]
+            self._values[value] = self._made(value)
+        return self._values[value]
 
     def _made(self, value: Value) -> Tensor:
         space, op = value.space, value.op
         if value in self.templates.given:
-            return self._attribute(*self.templates.given[value])
+            return self._attribute(*self.templates.given[value], value)
         if op is None:
             assert value.base is not None
             first = value.base[:1]
             if not bool(
                 ((value.base == first) | ((value.base != value.base) & (first != first))).all()
             ):
-                raise AddedEdgeError(f"the model has numbers of its own for the {space.label}")
+                raise AddedEdgeError(f"the model stores values for the {space.label}")
             return first.expand(self.count(space), *first.shape[1:])
         if isinstance(op, RowOp):
             if not self.count(space):
@@ -185,14 +188,14 @@ class AddedRows:
             index = self.index(space, op.index, source.space)
             if not self.count(source.space):
                 if not source.static:
-                    raise AddedEdgeError("attributes of new edges depend on what changes")
+                    raise AddedEdgeError("attributes of added edges depend on changed values")
                 return source.at(index)
             every = self.rows(source)
             if bool((index < source.space.size).any()):
-                raise AddedEdgeError("attributes of new edges are read from others")
+                raise AddedEdgeError("attributes of added edges are read from other edges")
             return every[index - source.space.size]
         raise AddedEdgeError(
-            f"attributes of new edges are made in an unknown way ({type(op).__name__})"
+            f"attributes of added edges are computed in an unsupported way ({type(op).__name__})"
         )
 
     def _attribute(self, key: EdgeType, name: str, value: Value) -> Tensor:
@@ -207,7 +210,7 @@ class AddedRows:
             found = one.attributes.get("edge_weight")
             return none.new_ones(len(one)) if found is None else found.to(none)
         if name not in one.attributes:
-            raise AddedEdgeError(f"{name} of a new edge is not known")
+            raise AddedEdgeError(f"{name} of an added edge is unknown")
         return one.attributes[name].to(none)
 
     def of_convolution(self, rule: AddedEdgeRule) -> tuple[Tensor, ...]:
@@ -225,7 +228,7 @@ class AddedRows:
         return tuple(column[mine] for column in columns)
 
     def _ends(self, rule: AddedEdgeRule, side: int) -> Tensor:
-        """Where the added edges of a convolution start or end, as its other edges do."""
+        """The sources or targets of the added edges of a convolution."""
         slots, side_of = self.slots(rule.space), self.templates.side
         parts = [self.ends[side_of(one.rows, rule.ends, side, one.key), one.which] for one in slots]
         return torch.cat([self.ends[side, :0], *parts])
@@ -235,11 +238,11 @@ class AddedRows:
         if value.space is not space:
             theirs, own = value.space.origin, space.origin
             if theirs is None or own is None or not torch.equal(theirs, own):
-                raise AddedEdgeError("edge attributes stand in another order")
+                raise AddedEdgeError("the model changes the order of edge attributes")
         return self.rows(value)
 
     def seeds(self, ops: Sequence[Op]) -> dict[Value, ChangedRows]:
-        """New rows of all that is given, by the value's id."""
+        """New rows of all values that are given."""
         found = {}
         for op in ops:
             for value in op.inputs:
@@ -265,9 +268,9 @@ class AddedRows:
                 self._check_gather(op.gather)
                 self._check_scatter(op.scatter)
             elif isinstance(op, Grouped):
-                if self.count(op.nodes):
-                    raise AddedEdgeError("edges are made of other edges")
-                self._check_into(op.edges, op.index, op.nodes)
+                if self.count(op.along.nodes):
+                    raise AddedEdgeError("the model computes new edges from other edges")
+                self._check_into(op.along.edges, op.along.index, op.along.nodes)
             elif isinstance(op, Concat):
                 self.concat(op)
             elif isinstance(op, WholeGraphOp) and op.extremum and not self.count(op.output.space):
@@ -275,7 +278,7 @@ class AddedRows:
             elif not isinstance(op, RowOp) and any(
                 self.count(value.space) for value in (*op.inputs, op.output)
             ):
-                raise AddedEdgeError("an operation takes all edges at once")
+                raise AddedEdgeError("an operation needs all edges at once")
             edges = getattr(op, "edges", None)
             if isinstance(edges, Edges):
                 self._check_edges(edges)
@@ -284,16 +287,18 @@ class AddedRows:
     def _check_edges(self, edges: Edges) -> None:
         rule = edges.for_added
         if rule is None:
-            raise AddedEdgeError("a rule does not say what becomes of an added edge")
+            raise AddedEdgeError("a rule does not support added edges")
         if rule.kind is not None:
             value, _ = rule.kind
             known = self.templates.distinct(value)
             if not bool(torch.isin(self._beside(value, rule.space), known).all()):
-                raise AddedEdgeError("the graph has no edge of the added kind")
+                raise AddedEdgeError("the graph has no edge of the added type")
         weight = self.of_convolution(rule)[4]
         summed = rule.weight is not None and edges.normalise == "sym" and edges.weight is not None
         if summed and not well_behaved(torch.cat([edges.weight_range, weight])):
-            raise AddedEdgeError("weights whose sums cancel are summed again")
+            raise AddedEdgeError(
+                "the sum of edge weights cancels, and would have to be computed again"
+            )
 
     def _check_gather(self, op: Gather) -> None:
         if self.count(op.output.space):
@@ -301,11 +306,13 @@ class AddedRows:
 
     def _check_scatter(self, op: Reduce) -> None:
         if op.reduce == "last" and self.count(op.inputs[0].space):
-            raise AddedEdgeError("the last of several edges decides")
+            raise AddedEdgeError(
+                "the model assigns values to some edges, and the last one of several decides"
+            )
         self._check_into(op.inputs[0].space, op.index, op.output.space)
 
     def _check_into(self, space: Space, index: Tensor, target: Space) -> None:
         if self.count(target) and self.count(space):
-            raise AddedEdgeError("edges are made of other edges")
+            raise AddedEdgeError("the model computes new edges from other edges")
         if self.count(space):
             self.index(space, index, target)

@@ -142,9 +142,9 @@ def exchanged(
         first: The edge id of the first edge that the edit adds.
     """
     lost = delta.place >= 0
-    gone = edges.by_target[2][delta.place[lost]].long()
+    removed = edges.by_target[2][delta.place[lost]].long()
     for edge, source, target in (
-        torch.stack([gone, edges.source[gone], edges.target[gone]]).t().tolist()
+        torch.stack([removed, edges.source[removed], edges.target[removed]]).t().tolist()
     ):
         live.by_target.remove(target, edge)
         live.by_source.remove(source, edge)

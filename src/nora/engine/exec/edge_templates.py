@@ -29,19 +29,19 @@ class Templates:
     Args:
         lookup: The graph's edges.
         starts: The first global id of every node type.
-        given: The values of edges before the model runs: by the value's id, its edge type, name and value.
+        given: The values of edges before the model runs, with the edge type and name of each.
     """
 
     def __init__(
-        self, lookup: EdgeLookup, starts: dict[Any, int], given: dict[Value, tuple[Any, str, Value]]
+        self, lookup: EdgeLookup, starts: dict[Any, int], given: dict[Value, tuple[Any, str]]
     ) -> None:
         self.lookup, self.starts, self.given = lookup, starts, given
         self._known: dict[Any, Template] = {}
-        self._slots: dict[tuple[Space, Any], tuple[list[Tensor], Space]] = {}
-        self._found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self._slots: dict[tuple[Space, Any], list[Tensor]] = {}
+        self._found: dict[tuple[Any, ...], Any] = {}
 
     def shift(self, key: Any) -> Tensor:
-        """What makes local ids of both ends of a type's edges global `[2, 1]`."""
+        """The offsets from local to global ids of both ends of a type's edges `[2, 1]`."""
         ends = (0, 0) if key is None else (self.starts[key[0]], self.starts[key[2]])
         return torch.tensor(ends).unsqueeze(1)
 
@@ -60,8 +60,8 @@ class Templates:
         """The values that an edge attribute takes."""
         known = ("distinct", value)
         if known not in self._found:
-            self._found[known] = (value.base_rows().unique(), value)
-        return self._found[known][0]
+            self._found[known] = value.base_rows().unique()
+        return self._found[known]
 
     def slots(self, space: Space, key: Any) -> list[Tensor]:
         """The rows of a space that every edge of a type has: the first of each `[K]`, then the second."""
@@ -79,13 +79,11 @@ class Templates:
                 raise AddedEdgeError(
                     f"the model treats some of the graph's edges differently from others ({space.label})"
                 )
-            found = [row[reach[number] + at] for at in range(count)]
-            # The space is kept, so that its id stays its own.
-            self._slots[space, key] = (found, space)
-        return self._slots[space, key][0]
+            self._slots[space, key] = [row[reach[number] + at] for at in range(count)]
+        return self._slots[space, key]
 
     def end(self, rows: Tensor, index: Tensor, space: Space, key: Any) -> tuple[str, Any]:
-        """What an index names in `space` at the rows of a type's edges: an end, a slot, or one row for all.
+        """What an index into `space` means at the rows of a type's edges: an end, a slot, or one row for all.
 
         Args:
             rows: The rows `[K]`; see `slots`.
@@ -95,9 +93,8 @@ class Templates:
         """
         known = (rows, index, space)
         if known not in self._found:
-            self._found[known] = (*self._named(index[rows], space, key), rows, index, space)
-        what, which = self._found[known][:2]
-        return what, which
+            self._found[known] = self._named(index[rows], space, key)
+        return self._found[known]
 
     def side(self, rows: Tensor, ends: Tensor, side: int, key: Any) -> int:
         """Which end of a type's edges `ends[side]` has at their rows: 0 is where they start."""
@@ -106,9 +103,9 @@ class Templates:
             named, own = ends[side][rows], self.of(key).ends
             which = next((at for at in (0, 1) if torch.equal(named, own[at])), None)
             if which is None:
-                raise AddedEdgeError("the target of a new edge is unknown")
-            self._found[known] = (which, rows, ends)
-        return int(self._found[known][0])
+                raise AddedEdgeError("the target of an added edge is unknown")
+            self._found[known] = which
+        return self._found[known]
 
     def _named(self, named: Tensor, space: Space, key: Any) -> tuple[str, Any]:
         for at, slot in enumerate(self.slots(space, key)):
@@ -121,7 +118,7 @@ class Templates:
                     return "end", at
         if space.everlasting and space.global_ and bool((named == named[0]).all()):
             return "row", int(named[0])
-        raise AddedEdgeError(f"it is unknown which of the {space.label} a new edge belongs to")
+        raise AddedEdgeError(f"it is unknown to which of the {space.label} an added edge belongs")
 
     def places(self, space: Space) -> Tensor:
         """The row of every node in a space of nodes `[num_nodes]`, −1 without one."""
@@ -139,5 +136,5 @@ class Templates:
                 place[space.ends[0]] = every
                 if not torch.equal(place[space.ends[0]], every):
                     raise AddedEdgeError(f"a node has several of the {space.label}")
-            self._found[known] = (place, space)
-        return self._found[known][0]
+            self._found[known] = place
+        return self._found[known]

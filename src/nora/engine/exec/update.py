@@ -35,6 +35,10 @@ def cannot_write(program: Program) -> str:
     if not by_rules_alone(program):
         return "a convolution is followed without a rule"
     own = program.templates.lookup.types[None].edges.cpu()
+    for space in program.guards.spaces:  # of which too few rows may be left (see `Guards`)
+        whole = program.num_nodes if space.origin is None else own.size(1)
+        if space.size < whole:
+            return f"the model treats some of the rows apart: {space.label}"
     for edges in convolution_edges(program):
         rule = edges.for_added
         if edges.edge_id is None or rule is None:
@@ -44,7 +48,7 @@ def cannot_write(program: Program) -> str:
                 return "edges are weighed by what the model makes of them"
         if not torch.equal(rule.ends.cpu(), own):
             return "the model turns edges round, or puts them in another order"
-    known = {value for value in program.features.values()}
+    known = set(program.features.values())
     read = {value for op in program.ops for value in op.inputs}
     if any(value in read - known for value in program.attributes):
         return "the model reads more of nodes than their features"
@@ -68,8 +72,7 @@ class Written:
         self.engine, self.program = engine, engine.program
         self.arrays: dict[Edges, LiveEdges] = {}  # by the edges that are kept there
         self.moved: dict[Op, Tensor] = {}  # `Drift.moved`, by op
-        values = {v: v for op in self.program.ops for v in (*op.inputs, op.output)}
-        for value in values.values():
+        for value in {v for op in self.program.ops for v in (*op.inputs, op.output)}:
             if value.base is not None:  # from outside, or shared by several
                 value.base = value.base.clone(memory_format=torch.contiguous_format)
         for op in self.program.ops:
@@ -153,9 +156,9 @@ class Written:
                     op.base.size[drift.sent] = (rows.abs() * op.base.unit).sum(dim=-1)
 
     def _exchanged(self, chunk: Chunk, first: int) -> dict[Edges, Edges]:
-        """The edges of all convolutions after an edit, by the id of those before."""
+        """The edges of all convolutions after an edit, by those before."""
         made = {}
-        for edges in {one: one for one in convolution_edges(self.program)}.values():
+        for edges in dict.fromkeys(convolution_edges(self.program)):
             made[edges] = edges
             delta = chunk.delta(edges)
             if len(delta):

@@ -102,6 +102,7 @@ class Frontier:
     """The rows that a change of other rows can reach in one hop.
 
     Attributes:
+        source_ptr: `[c+1]`; the sources of edit `i` are `source[source_ptr[i]:source_ptr[i+1]]`.
         source: Nodes whose messages change `[S]`: changed rows first, per edit; removed ones too.
         row: For each source, its changed row, −1 if only its normalisation changed, −2 if removed.
         scale: The `norm_src` factor of each source after the edit `[S]`, float64.
@@ -110,8 +111,10 @@ class Frontier:
         also: The row of every pair that is included in any case.
         ptr, node: The reached rows, as in `ChangedRows`.
         norm_dst: The `norm_dst` factor of each reached row after the edit `[T]`, float64.
+        edges_changed: Mask of the reached rows that removed or added edges lead to `[T]`.
     """
 
+    source_ptr: Tensor
     source: Tensor
     row: Tensor
     scale: Tensor
@@ -121,11 +124,14 @@ class Frontier:
     ptr: Tensor
     node: Tensor
     norm_dst: Tensor
+    edges_changed: Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class SamplingBounds:
     """Bounds on the change of each row, and its importance, by which rows are sampled.
+
+    Rows of `Frontier.edges_changed` are always computed.
 
     Attributes:
         share: The share of a message that each edge passes on, in the order of `Edges.by_source`; None: all.
@@ -133,9 +139,10 @@ class SamplingBounds:
         also: Size of other changes at the rows `Frontier.also`.
         mass: Size of each node's sum `[N]`, float64; a new `norm_dst` changes it in proportion.
         importance: Importance of each node's row `[N]`, float64.
-        certain: Mask `[T]` of the rows that are always computed.
         most: Importance saturates at this size, as predictions do.
         least: Smallest inclusion probability of a row per size of its change `[N]`; empty: none.
+        error: The relative error of the sum of all importances that is aimed at.
+        start: Where the draws of each edit begin `[c]`, a number of `BITS` bits.
     """
 
     share: Tensor | None
@@ -143,9 +150,10 @@ class SamplingBounds:
     also: Tensor
     mass: Tensor
     importance: Tensor
-    certain: Tensor
     most: float
     least: Tensor
+    error: float
+    start: Tensor
 
 
 @dataclass(frozen=True, eq=False)

@@ -164,8 +164,8 @@ class Edges:
         edit, *columns = (torch.cat(column) for column in zip(*parts, strict=True))
         source, target = columns[:2]
         n = self.num_nodes
-        gone = owner_of(batch.ptr) * n + batch.node
-        left = ~(torch.isin(edit * n + source, gone) | torch.isin(edit * n + target, gone))
+        removed = owner_of(batch.ptr) * n + batch.node
+        left = ~(torch.isin(edit * n + source, removed) | torch.isin(edit * n + target, removed))
         order = edit[left].argsort(stable=True)
         ptr = ptr_of(edit[left], len(batch))
         return EdgeDelta(ptr, *(column[left][order] for column in columns))
@@ -264,12 +264,12 @@ class Edges:
 
     @property
     def out_end(self) -> Tensor:
-        """Where every row of `by_source` ends `[N]`."""
+        """The end of every row of `by_source` `[N]`."""
         return self.by_source[0][1:] if self.ends is None else self.ends[0]
 
     @property
     def in_end(self) -> Tensor:
-        """Where every row of `by_target` ends `[N]`."""
+        """The end of every row of `by_target` `[N]`."""
         return self.by_target[0][1:] if self.ends is None else self.ends[1]
 
     def out_of(self, node: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -292,7 +292,7 @@ class Edges:
 
     @cached_property
     def degree(self) -> Tensor:
-        """What the normalisation divides by: summed weights (sym) or the edge count, in float64."""
+        """The denominator of the normalisation: summed weights (sym) or the edge count, in float64."""
         if self.normalise != "sym" or self.weight is None:
             return self.count.double()
         zeros = torch.zeros(self.num_nodes, dtype=torch.double, device=self.source.device)
@@ -398,9 +398,6 @@ def well_behaved(weight: Tensor) -> bool:
 
 def csr(row: Tensor, column: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     """Sort by `row`: `indptr [N+1]`, the columns, and the old position of each."""
-    if row.device.type != "cpu":
-        order = row.argsort(stable=True)
-        return ptr_of(row, num_nodes), column[order].contiguous(), order
     # SciPy counts, which is several times quicker than sorting.
     place: Any = np.arange(len(row), dtype=np.int32 if len(row) < 2**31 else np.int64)
     shape = (num_nodes, 1 + int(column.max()) if len(column) else 1)

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from nora.engine.exec.kernels.backend import Backend
-from nora.engine.exec.tally import Tally
-from nora.engine.ir.changed_rows import ChangedRows, Drift
+from nora.engine.ir.changed_rows import ChangedRows, Drift, Frontier
 from nora.engine.ir.edges import EdgeDelta, Edges
+from nora.engine.ir.pointers import find_unsorted, owner_of
 from nora.engine.ir.space import Space
 from nora.engine.store.array_store import enter, moved
 from nora.graph.edit_batch import EditBatch
+from nora.sparse import expanded
 
 if TYPE_CHECKING:
     from nora.engine.estimate.sampling import ChunkSampling
@@ -108,6 +109,22 @@ class Value:
         return self.op.at(rows)
 
 
+@dataclass
+class Tally:
+    """What a chunk took, and how much of it was left to chance.
+
+    Attributes:
+        bytes: Memory of all changed rows on the way.
+        full_passes: Edits that broke a guard, and got a full pass each.
+        planned: The variance that each removal's draws were planned with, in units of importance, float64
+            `[c]`: 0 where all rows were computed; None where none are drawn.
+    """
+
+    bytes: int = 0
+    full_passes: int = 0
+    planned: Tensor | None = None
+
+
 @dataclass(frozen=True)
 class Chunk:
     """One chunk of edits on its way through the program.
@@ -151,15 +168,22 @@ class Chunk:
         edits = self.edits
         return ChangedRows(torch.zeros_like(edits.ptr), edits.node[:0], torch.empty(0))
 
-    def sources(self, edges: Edges, changed: ChangedRows) -> tuple[Tensor, ...]:
-        """The nodes whose messages change."""
-        return self.backend.find_sources(edges, self.edits, changed, self.delta(edges))
+    def frontier(self, edges: Edges, changed: ChangedRows, also: tuple[Tensor, Tensor]) -> Frontier:
+        """Where changed rows arrive; the pairs `also` (`ptr`, `node`) are reached in any case.
 
-    def receivers(self, sources: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """The changed nodes among the sources (`ptr`, `node`), whose own attention must be computed again."""
-        ptr, source, row, _ = sources
-        changed = row >= 0
-        return _passed(changed)[ptr], source[changed]
+        So are the targets of removed and added edges.
+        """
+        delta, (ptr, node) = self.delta(edges), also
+        if not len(delta):
+            return self.backend.find_frontier(edges, self.edits, changed, also, delta)
+        edit = torch.cat([owner_of(ptr), owner_of(delta.ptr)])
+        order = edit.argsort(stable=True)
+        both = ptr + delta.ptr, torch.cat([node, delta.target])[order]
+        frontier = self.backend.find_frontier(edges, self.edits, changed, both, delta)
+        slot = torch.empty_like(frontier.also)
+        slot[order] = frontier.also
+        frontier.edges_changed[slot[len(node) :]] = True
+        return replace(frontier, also=slot[: len(node)])
 
     def delta(self, edges: Edges) -> EdgeDelta:
         """The edges that are removed from and added to a convolution."""
@@ -215,13 +239,6 @@ def _same_pairs(a: ChangedRows, b: ChangedRows) -> bool:
     return len(a) == len(b) and torch.equal(a.node, b.node) and torch.equal(a.ptr, b.ptr)
 
 
-def _passed(keep: Tensor) -> Tensor:
-    """How many are kept before each position, `[n+1]`."""
-    passed = torch.zeros(len(keep) + 1, dtype=torch.long, device=keep.device)
-    passed[1:] = keep.cumsum(0)
-    return passed
-
-
 @dataclass(frozen=True, eq=False)
 class Move:
     """A move of rows along edges: gathered from nodes to edges, or reduced from edges to nodes.
@@ -237,6 +254,32 @@ class Move:
     index: Tensor
     reduces: bool
 
+    def node_of(self, chunk: Chunk, row: Tensor) -> Tensor:
+        """The nodes of some rows of edges, added rows included."""
+        if chunk.added_rows is None:
+            return self.index[row]
+        return chunk.added_rows.at(self.edges, self.index, self.nodes, row)
+
+    def edges_of(self, chunk: Chunk, edit: Tensor, node: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The edges of some pairs (edit, node) after the edit: their `owner` (the pair), `row` and `edit`."""
+        indptr, found = self.nodes.sorted_by(self.index)
+        owner, position, _ = expanded(indptr, node)
+        row, whose = found[position], edit[owner]
+        left = self.edges.survive(chunk.edits, whose, row)
+        owner, row, whose = owner[left], row[left], whose[left]
+        added = chunk.added_rows
+        if added is None or not added.count(self.edges):
+            return owner, row, whose
+        new, size = added.edit(self.edges), self.nodes.size
+        wanted = new * size + added.index(self.edges, self.index, self.nodes)
+        at, there = find_unsorted(edit * size + node, wanted)
+        rows = (torch.arange(len(wanted)) + self.edges.size)[there]
+        return (
+            torch.cat([owner, at[there]]),
+            torch.cat([row, rows]),
+            torch.cat([whose, new[there]]),
+        )
+
 
 class Op(ABC):
     """An operation: computes original rows once, and changed rows for every chunk.
@@ -251,14 +294,12 @@ class Op(ABC):
         scales: The input whose rows are scaled by one number per row of the other, if the op does only that.
         samples: Whether it can compute a random sample of changed rows, and uses the weights of changed input
             rows.
-        drawn: Whether its rows may be sampled; not if a later op needs exact values.
         leads: Whether it passes its rows in blocks to the row-wise ops that alone read them.
     """
 
     rowwise = False
     scales: Value | None = None
     samples = False
-    drawn = True
     leads = False
 
     def __init__(self, inputs: Sequence[Value], output: Value) -> None:
@@ -335,6 +376,7 @@ class RowOp(Op):
         inputs: The values it reads.
         output: The value it makes.
         form: `affine` in all inputs together, `relu`, or unknown.
+        scales: See `Op`.
     """
 
     rowwise = True
@@ -345,10 +387,10 @@ class RowOp(Op):
         inputs: Sequence[Value],
         output: Value,
         form: Form = "",
+        scales: Value | None = None,
     ) -> None:
         super().__init__(inputs, output)
-        self.function = function
-        self.form = form
+        self.function, self.form, self.scales = function, form, scales
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
         """Apply the function to the changed rows, in blocks that stay in cache."""
@@ -387,8 +429,7 @@ class RowOp(Op):
         change, and no row is computed in vain.
         """
         others = {value for value in self.inputs if value is not inner.output}
-        read = {value for value in inner.inputs}
-        if not isinstance(inner, RowOp) or (others and not read <= others):
+        if not isinstance(inner, RowOp) or (others and not others.issuperset(inner.inputs)):
             return None
         kept = [value for value in self.inputs if value is not inner.output]
         inputs = list(dict.fromkeys([*kept, *inner.inputs]))

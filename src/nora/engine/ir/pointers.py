@@ -15,7 +15,7 @@ def owner_of(ptr: Tensor) -> Tensor:
 
 
 def ptr_of(owner: Tensor, count: int) -> Tensor:
-    """Where the rows of each of `count` owners begin, `[count + 1]`, for rows sorted by `owner`."""
+    """The starts of the rows of each of `count` owners, `[count + 1]`, for rows sorted by `owner`."""
     ptr = torch.zeros(count + 1, dtype=torch.long, device=owner.device)
     ptr[1:] = torch.bincount(owner, minlength=count).cumsum(0)
     return ptr

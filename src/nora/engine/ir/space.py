@@ -42,8 +42,8 @@ class Space:
     num_nodes: int
     global_: bool = False
     origin: Tensor | None = None
-    _sorted: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
-    # The same from disk: of which index each is, is seen by what it holds.
+    _sorted: dict[Tensor, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    # The same from disk, each followed by its index: that of a new tensor is found by what it holds.
     _kept_sorted: tuple[Tensor, ...] = ()
 
     def __post_init__(self) -> None:
@@ -108,16 +108,15 @@ class Space:
 
         Sorted once, because successive layers gather from and reduce to the same nodes along the same edges.
         """
-        if id(index) not in self._sorted:
+        if index not in self._sorted:
             kept = self._kept_sorted
-            for at in range(0, len(kept), 3):
-                if torch.equal(kept[at + 2], index):
-                    self._sorted[id(index)] = kept[at], kept[at + 1], index
-                    return kept[at], kept[at + 1]
-            indptr, _, place = csr(index, index, self.size)
-            # The index is kept, so that its id stays its own.
-            self._sorted[id(index)] = indptr, place, index
-        return self._sorted[id(index)][:2]
+            at = next((k for k in range(0, len(kept), 3) if torch.equal(kept[k + 2], index)), None)
+            if at is None:
+                indptr, _, place = csr(index, index, self.size)
+            else:
+                indptr, place = kept[at : at + 2]
+            self._sorted[index] = indptr, place
+        return self._sorted[index]
 
     def lost(self, edits: EditBatch) -> tuple[Tensor, Tensor]:
         """The rows that each edit removes: `edit [K]`, sorted, and `row [K]`, without duplicates."""
@@ -157,7 +156,7 @@ class Space:
         if not len(edits.edge) or self.origin is None:
             return left
         origin = self.origin[row]
-        count = int(max(self.origin.max(), edits.edge.max())) + 1
+        count = max(len(self.by_origin[0]), int(edits.edge.max()) + 1)
         gone = owner_of(edits.edge_ptr) * count + edits.edge
         return left & ~((origin >= 0) & torch.isin(edit * count + origin, gone))
 

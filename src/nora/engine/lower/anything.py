@@ -14,8 +14,7 @@ from nora.engine.lower.known import Layout, Tracked, Uniform
 from nora.engine.lower.row_call import bound
 from nora.engine.ops.whole import WholeGraphOp
 from nora.engine.trace.align import AlignedOp, Sized
-from nora.engine.trace.trace import Ref
-from nora.engine.trace.trees import leaves, mapped
+from nora.engine.trace.trace import Ref, leaves, mapped
 
 EXTREMA: dict[str, Literal["max", "min"]] = {
     "max": "max", "amax": "max", "min": "min", "amin": "min",
@@ -89,7 +88,7 @@ def on_everything(builder: Builder, op: AlignedOp) -> None:
         ):
             extremum = ""
         value = builder.add(WholeGraphOp(function, inputs, Value(space, EVERYWHERE), extremum))
-        builder.all_rows[value] = f"{op.name} at {op.line}"
+        builder.notes.all_rows[value] = f"{op.name} at {op.line}"
         builder.known[number] = Tracked(value, layout)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import torch
@@ -13,12 +14,39 @@ from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space, whole_graph
 from nora.engine.lower.known import Dense, Known, Layout, Matrix, Picked, Pointers, Tracked, Uniform
 from nora.engine.trace.align import AlignedOp, AlignedProgram, CoincidenceError
-from nora.engine.trace.trace import Ref
-from nora.engine.trace.trees import leaves
+from nora.engine.trace.trace import Ref, leaves
 from nora.engine.unsupported import UnsupportedError
 
 # For each axis, its size on every graph.
 Shape = tuple[tuple[int, ...], ...]
+
+
+@dataclass
+class Notes:
+    """What is noted while a model is compiled, for `nora.explain_engine`.
+
+    Attributes:
+        collect: Whether lowering continues after an unsupported operation; else the first one raises.
+        traced: Operations of one pass.
+        layers: Layers that are lowered as one.
+        failures: Lowerings of layers that raised an exception of their own.
+        all_rows: Operations that are done on all rows again for every edit, by what they make.
+        blockers: Operations that cannot be lowered, each with its line and what to do.
+        passes: How many operations there are after each pass.
+    """
+
+    collect: bool = False
+    traced: int = 0
+    layers: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    all_rows: dict[Value, str] = field(default_factory=dict)
+    blockers: list[str] = field(default_factory=list)
+    passes: list[tuple[str, int]] = field(default_factory=list)
+
+    def begin(self, traced: AlignedProgram) -> None:
+        """Note the operations of a pass, and forget earlier attempts on other graphs."""
+        self.traced, self.layers, self.failures = len(traced.ops), [], []
+        self.all_rows, self.blockers = {}, []
 
 
 class Bindings:
@@ -31,6 +59,7 @@ class Bindings:
         nodes: The nodes of every type.
         spaces: The other spaces of the graph: edges by set, pairs.
         num_nodes: Number of nodes of all types.
+        notes: Takes note of what becomes of the operations.
 
     Attributes:
         known: The binding of every tensor.
@@ -42,10 +71,6 @@ class Bindings:
         counted: Guards on how many rows a mask selects, by the value that holds the comparison.
         unsure_of_edges: The reason why single edges cannot be removed or added.
         at: The operation that is being lowered.
-        blockers: Collects unsupported operations, so that lowering continues; None: the first one raises.
-        failures: Lowerings of modules that raised an exception of their own.
-        lowered_calls: Names and classes of modules whose calls were lowered as one.
-        all_rows: Lines of operations that are executed on all rows for every edit, by their output.
         result_shape: Shape of the result of the call that is being lowered.
     """
 
@@ -59,8 +84,9 @@ class Bindings:
         nodes: Sequence[Space],
         spaces: Sequence[Space],
         num_nodes: int,
+        notes: Notes | None = None,
     ) -> None:
-        self.traced = traced
+        self.traced, self.notes = traced, Notes() if notes is None else notes
         self.all_nodes, self.nodes, self.spaces = all_nodes, list(nodes), list(spaces)
         self.num_nodes = num_nodes
         self.graph = whole_graph(num_nodes)
@@ -74,10 +100,6 @@ class Bindings:
         self.counted: dict[Value, tuple[str, tuple[Any, ...]]] = {}
         self.unsure_of_edges = ""
         self.at: AlignedOp | None = None
-        self.blockers: list[str] | None = None
-        self.failures: list[str] = []
-        self.lowered_calls: list[str] = []
-        self.all_rows: dict[Value, str] = {}
         # For operations that repeat others: the results of the first, by what was computed and by tensor.
         self.done: dict[tuple[Any, ...], tuple[int | None, ...]] = {}
         self.first: dict[int, int] = {}
@@ -162,7 +184,7 @@ class Bindings:
         return [self.known[a.id] for a in leaves(args) if isinstance(a, Ref)]
 
     def layout(self, ref: Ref) -> Layout:
-        """Where a tensor's rows are."""
+        """The layout of a tensor's rows."""
         return self.rowed(ref).layout
 
     def rowed(self, ref: Ref) -> Tracked | Uniform:
@@ -183,10 +205,6 @@ class Bindings:
     def is_mask(self, found: Known) -> bool:
         """Whether it is a mask that depends on the graph."""
         return isinstance(found, Tracked) and found.value.none.dtype == torch.bool
-
-    def shapes_behind(self, found: Tracked, dim: int) -> list[int]:
-        """The sizes of all axes but that of the rows."""
-        return list(found.value.none.shape[1:])
 
     def space_of_size(self, sizes: tuple[int, ...]) -> Space | None:
         """The space with these numbers of rows on the traced graphs; nodes come first."""

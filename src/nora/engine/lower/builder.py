@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, get_args
 
@@ -28,8 +27,7 @@ from nora.engine.ops.gather import Concat, Gather
 from nora.engine.ops.reduce import Reduce, Reduction, depth_after
 from nora.engine.store.array_store import made_once
 from nora.engine.trace.align import AlignedOp
-from nora.engine.trace.trace import Ref
-from nora.engine.trace.trees import leaves
+from nora.engine.trace.trace import Ref, leaves
 
 # Values of edges that take more than this are not stored but recomputed where they are needed.
 KEPT_BYTES = 32 * 2**20
@@ -67,9 +65,15 @@ class Builder(Bindings):
 
     def as_rows_of(self, found: Tracked, space: Space) -> Tracked | None:
         """The same rows as rows of another space, if both spaces are equal."""
-        own = found.space
-        if own is space:
+        if found.space is space:
             return found
+        every = self.same_rows(found.space, space)
+        if every is None:
+            return None
+        return Tracked(self.gathered(found.value, every, space), found.layout, found.ids)
+
+    def same_rows(self, own: Space, space: Space) -> Tensor | None:
+        """The ids of all rows, if those of both spaces are removed by the same edits; else None."""
         if own.sizes != space.sizes or self.graph in (own, space):
             return None
         key = ("same", own, space)
@@ -79,10 +83,7 @@ class Builder(Bindings):
             self.named[key] = every if same else None
             if same and not (space.removed_with(every, own) and space.removes(every, own)):
                 self.unsure(f"uses rows of {own.label} as rows of {space.label}")
-        every = self.named[key]
-        if every is None:
-            return None
-        return Tracked(self.gathered(found.value, every, space), found.layout, found.ids)
+        return self.named[key]
 
     def value(self, space: Space, depth: int, numel: int = 1, size: int = 4) -> Value:
         """A new value, to be computed by an operation."""
@@ -108,7 +109,21 @@ class Builder(Bindings):
         `GINConv`, a function of a user's rule) is traced and lowered operation by operation.
         """
         if not is_linear(function) and not _ours(function):
-            return self.lower_map(function, inputs)
+            from nora.engine.lower.calls import lowered_map  # which builds such maps
+
+            return lowered_map(self, function, inputs)
+        form: Form = "affine" if is_linear(function) else ""
+        return self._row_op(function, inputs, numel, form)
+
+    def _row_op(
+        self,
+        function: Callable[..., Tensor],
+        inputs: Sequence[Value],
+        numel: int,
+        form: Form,
+        scales: Value | None = None,
+    ) -> Value:
+        """A row-wise function; see `RowOp`."""
         depth = max(value.depth for value in inputs)
         distinct = list(dict.fromkeys(inputs))
         places = [distinct.index(value) for value in inputs]
@@ -117,9 +132,8 @@ class Builder(Bindings):
             return function(*(rows[at] for at in places))
 
         output = self.value(inputs[0].space, depth, numel)
-        form: Form = "affine" if is_linear(function) else ""
         called = arranged if len(distinct) < len(inputs) else function
-        return self._emit(RowOp(called, distinct, output, form))
+        return self._emit(RowOp(called, distinct, output, form, scales))
 
     def linear(self, weight: Tensor, x: Value) -> Value:
         """`x W^T`, for a weight `[F_out, F_in]`."""
@@ -191,7 +205,7 @@ class Builder(Bindings):
         if not isinstance(plus, Value):
             plus = total[:0] if plus is None else plus.reshape(1, -1)
         output = Value(self.all_nodes, 0, whole)
-        return self.add(Aggregate(edges, y, total, plus, output, drawn))
+        return self.add(Aggregate(edges, y, total, plus, output, samples=drawn))
 
     def attend(
         self, y: Value, alpha_src: Value, alpha_dst: Value, edges: Edges, slope: float
@@ -227,12 +241,6 @@ class Builder(Bindings):
             *values: What is mixed, `[N, F]` each.
         """
         return self.add(Blend(weights, values))
-
-    def lower_map(self, function: Callable[..., Tensor], inputs: Sequence[Value]) -> Value:
-        """A user's row-wise function: traced on rows of these values, and lowered."""
-        from nora.engine.lower.calls import lowered_map  # which builds such maps
-
-        return lowered_map(self, function, inputs)
 
     def apply(
         self,
@@ -274,33 +282,11 @@ class Builder(Bindings):
                 return layout.rows(call(rows, len(rows[0]))[place])
 
             numel = width_of(op.shapes[place], layout)
-            made = self.rows(function, *(found.value for found in inputs), numel=numel)
+            form = form_of(op.name, given, slots) if func is None else ""
+            scales = _scaled(inputs) if op.name == "mul" and layout == Layout(0) else None
+            values = [found.value for found in inputs]
+            made = self._row_op(function, values, numel, form, scales)
             self.known[number] = Tracked(made, layout, ids)
-            if isinstance(made.op, RowOp) and func is None:
-                made.op.form = form_of(op.name, given, slots)
-            if op.name == "mul" and len(inputs) == 2 and layout == Layout(0):
-                self._note_scaling(made, inputs)
-
-    def _note_scaling(self, made: Value, inputs: list[Tracked]) -> None:
-        """Note if a product scales each row of one factor by one number of the other."""
-        rows = [found.value.none for found in inputs]
-        plain = all(found.layout == Layout(0) for found in inputs)
-        op = made.op
-        if op is None or not plain or inputs[0].value is inputs[1].value:
-            return
-        for wide, narrow in ((0, 1), (1, 0)):
-            single = rows[narrow].dim() == rows[wide].dim() and all(
-                n == 1 for n in rows[narrow].shape[1:]
-            )
-            if single and rows[wide].dim() >= 2 and rows[wide].dtype == rows[narrow].dtype:
-                op.scales = inputs[wide].value
-                return
-
-    def apply_first(
-        self, op: AlignedOp, layout: Layout, args: Mapping[str, Any], func: Any = None
-    ) -> None:
-        """As `apply`, for an operation whose first result alone has rows."""
-        self.apply(replace(op, outs=op.outs[:1]), layout, args, func=func)
 
     def gathered(self, source: Value, index: Tensor, space: Space) -> Value:
         """Rows of `source` read by the rows of another space."""
@@ -312,9 +298,8 @@ class Builder(Bindings):
         if key not in self.named:
             numel = source.width if source.base is not None else 8
             depth = source.depth
-            made = self._emit(Gather(source, index, self.value(space, depth, numel)))
-            self.named[key] = (made, index)  # the index is kept, so that its id stays its own
-        return self.named[key][0]
+            self.named[key] = self._emit(Gather(source, index, self.value(space, depth, numel)))
+        return self.named[key]
 
     def scattered(
         self, source: Value, index: Tensor, start: Value, reduce: Reduction, keep_start: bool
@@ -390,6 +375,19 @@ def is_linear(module: Any) -> bool:
     return type(module) in (nn.Linear, Linear, nn.Identity) and not (
         module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
     )
+
+
+def _scaled(factors: Sequence[Tracked]) -> Value | None:
+    """The factor of a product whose rows are scaled by one number of the other each, if one is."""
+    plain = len(factors) == 2 and all(found.layout == Layout(0) for found in factors)
+    if not plain or factors[0].value is factors[1].value:
+        return None
+    for wide, narrow in (factors, factors[::-1]):
+        rows, numbers = wide.value.none, narrow.value.none
+        single = numbers.dim() == rows.dim() and all(n == 1 for n in numbers.shape[1:])
+        if single and rows.dim() >= 2 and rows.dtype == numbers.dtype:
+            return wide.value
+    return None
 
 
 def _ours(function: Any) -> bool:

@@ -17,7 +17,6 @@ from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Known, Layout, Matrix, Picked, Pointers, Tracked, Uniform
 from nora.engine.lower.lower_program import lower_program
 from nora.engine.lower.lowerings import Lowering, lowering_of
-from nora.engine.lower.structure import SIZED_BY_LARGEST
 from nora.engine.store.array_store import open_array_store
 from nora.engine.trace.align import AlignedProgram, align
 from nora.engine.trace.recorder import record
@@ -44,8 +43,7 @@ def watched_modules(model: nn.Module, rules: bool) -> dict[str, nn.Module]:
     found = {}
     for name, module in model.named_modules():
         lowering = lowering_of(module)
-        known = lowering is not None and (lowering.raw or rules)
-        if (known or type(module) in SIZED_BY_LARGEST) and _untouched(module):
+        if lowering is not None and (lowering.raw or rules) and _untouched(module):
             found[name] = module
     return found
 
@@ -95,9 +93,9 @@ class Calls:
                 raise
         except Exception as error:  # a defect of the lowering must not end the user's run
             what = f"{call.name or 'the model'} ({type(call.module).__name__})"
-            builder.failures.append(f"the lowering of {what} fails ({described(error)})")
+            builder.notes.failures.append(f"the lowering of {what} fails ({described(error)})")
             warn(
-                f"{builder.failures[-1]}: the layer is lowered operation by operation",
+                f"{builder.notes.failures[-1]}: the layer is lowered operation by operation",
                 RuntimeWarning,
             )
         if made is None:  # operations that were added on the way are forgotten, by name too
@@ -234,7 +232,11 @@ class _ConvArguments:
         Edge attributes must belong to the edges that are given, in their order, on every graph.
         """
         for one in self._attributes:
-            if not any(self._same_edges(one.space, space) for space in self._edges):
+            same = (
+                one.space is space or self.builder.same_rows(one.space, space) is not None
+                for space in self._edges
+            )
+            if not any(same):
                 raise _NotApplicableError
         if self._loops and getattr(conv, "add_self_loops", False):
             # To a matrix PyG adds them; beside edges it leaves those that are there.
@@ -242,18 +244,6 @@ class _ConvArguments:
         if self.home is None:
             raise _NotApplicableError
         return {} if self._weight is None else {"edge_weight": self._weight}
-
-    def _same_edges(self, one: Space, other: Space) -> bool:
-        if one is other:
-            return True
-        if one.sizes != other.sizes:
-            return False
-        every = torch.arange(one.size)
-        if not (other.covers(every, one) and other.covered(every, one)):
-            return False
-        if not (other.removed_with(every, one) and other.removes(every, one)):
-            self.builder.unsure(f"uses rows of {one.label} as rows of {other.label}")
-        return True
 
     def _adjacency(self, found: Matrix) -> Tensor:
         """The edges of an adjacency; entries other than 1 are their weights."""

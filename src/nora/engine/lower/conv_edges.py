@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,19 +24,6 @@ class EdgeOptions:
     reverse: bool
 
 
-@dataclass(frozen=True, eq=False)
-class _MadeEdges:
-    """Derived edges, and what they were derived from."""
-
-    edge_index: Tensor
-    edge_weight: Tensor | None
-    rows: Tensor | None
-    weights: Value | None
-    kind: tuple[Value | None, int] | None
-    recipe: EdgeOptions
-    edges: Edges
-
-
 class ConvEdges:
     """The edges of all convolutions; layers with the same edges share them.
 
@@ -51,7 +39,8 @@ class ConvEdges:
         self.num_nodes = num_nodes
         self.spaces: dict[Tensor, Space] = {}
         self.values: dict[Tensor, Value] = {}
-        self._made: list[_MadeEdges] = []
+        # What edges were derived from, and these.
+        self._made: list[tuple[tuple[Any, ...], tuple[Tensor | None, ...], Edges]] = []
 
     def made(
         self,
@@ -65,14 +54,10 @@ class ConvEdges:
         chosen = None if kind is None else (self.values.get(kind[0]), kind[1])
         rows = rows if kind is None else kind[0] == kind[1]
         weights = None if edge_weight is None else self.values.get(edge_weight)
-        for one in self._made:
-            if (one.recipe, one.kind, one.weights) == (recipe, chosen, weights) and all(
-                _same_tensor(a, b)
-                for a, b in (
-                    (one.edge_index, edge_index), (one.edge_weight, edge_weight), (one.rows, rows),
-                )
-            ):  # fmt: skip
-                return one.edges
+        options, tensors = (recipe, chosen, weights), (edge_index, edge_weight, rows)
+        for own_options, own_tensors, edges in self._made:
+            if own_options == options and all(map(_same_tensor, own_tensors, tensors)):
+                return edges
         edges = self._edges(edge_index, edge_weight, rows, recipe)
         space = self.spaces.get(edge_index)
         known = (edge_weight is None or weights is not None) and (
@@ -90,7 +75,7 @@ class ConvEdges:
                 recipe.reverse,
             )
             edges = replace(edges, for_added=rule)
-        self._made.append(_MadeEdges(edge_index, edge_weight, rows, weights, chosen, recipe, edges))
+        self._made.append((options, tensors, edges))
         return edges
 
     def _edges(

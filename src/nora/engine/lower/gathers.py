@@ -111,8 +111,8 @@ def index_rows(builder: Builder, index: Tracked) -> Tensor:
     """The row ids in an index, `[rows]` or `[rows, …]`; always the same tensor."""
     key = ("numbers", index.value)
     if key not in builder.named:
-        builder.named[key] = (index.value.base_rows().long(), index.value)
-    return builder.named[key][0]
+        builder.named[key] = index.value.base_rows().long()
+    return builder.named[key]
 
 
 def _read(builder: Builder, found: Tracked, dim: int, index: Tracked) -> Tracked:
@@ -132,7 +132,7 @@ def _read(builder: Builder, found: Tracked, dim: int, index: Tracked) -> Tracked
         parts.append(builder.gathered(found.value, builder.named[key], index.space))
     shape = which.shape[1:]
     # Rows of the index come first; its other axes stand where the read axis stood.
-    own = builder.shapes_behind(found, dim)
+    own = found.value.none.shape[1:]
 
     def side_by_side(*rows: Tensor) -> Tensor:
         stacked = torch.stack(rows, dim=1 + dim)
@@ -182,8 +182,8 @@ def masked(builder: Builder, mask: Tracked, sizes: tuple[int, ...]) -> tuple[Spa
     """The space of the rows that a mask selects, and their ids."""
     key = ("mask", mask.value)
     if key not in builder.named:
-        builder.named[key] = (mask.value.base_rows().nonzero().flatten(), mask.value)
-    rows = builder.named[key][0]
+        builder.named[key] = mask.value.base_rows().nonzero().flatten()
+    rows = builder.named[key]
     return builder.subspace(mask.space, rows, ("masked", mask.value), sizes), rows
 
 
@@ -241,8 +241,8 @@ def narrowed(builder: Builder, index: Tracked, dim: int) -> Tracked:
         if own.size(1) and not bool((own == own[:, :1]).all()):
             builder.unsupported("uses a different index for every column")
         first = own[:, 0].long().contiguous() if own.size(1) else own.new_zeros(len(own))
-        builder.named[key] = (builder.fixed(first, index.space), index.value)
-    return Tracked(builder.named[key][0], Layout(0), index.ids)
+        builder.named[key] = builder.fixed(first, index.space)
+    return Tracked(builder.named[key], Layout(0), index.ids)
 
 
 def gathered_along(builder: Builder, op: AlignedOp, dim: int) -> None:

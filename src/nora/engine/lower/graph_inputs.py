@@ -12,7 +12,7 @@ from torch import Tensor
 from nora.engine.ir.op import Value
 from nora.engine.ir.space import Space, nodes_of
 from nora.engine.lower.known import Known, Layout, Matrix, Tracked
-from nora.engine.trace.pass_inputs import PAIRS, RELATION, tensors_of
+from nora.engine.trace.model import PAIRS, RELATION, tensors_of
 from nora.engine.unsupported import UnsupportedError
 from nora.graph.edge_lookup import EdgeLookup
 from nora.graph.edge_sets import edge_set_keys, matrix_entries
@@ -65,7 +65,7 @@ class GraphInputs:
         known: The binding of every tensor, by its name.
         features: `x` of every node type that has one.
         of_nodes: Attributes of nodes.
-        of_edges: Attributes of the graph's own edges: by the value's id, its edge type, name and value.
+        of_edges: Attributes of the graph's own edges, with the edge type and name of each.
     """
 
     def __init__(self, problem: Problem, extents: Sequence[Extent]) -> None:
@@ -88,7 +88,7 @@ class GraphInputs:
         self.edges = EdgeLookup(problem.data)
         self.features: dict[Any, Value] = {}
         self.of_nodes: list[Value] = []
-        self.of_edges: dict[Value, tuple[Any, str, Value]] = {}
+        self.of_edges: dict[Value, tuple[Any, str]] = {}
         self.known = self._known()
 
     def _known(self) -> dict[str, Known]:
@@ -115,7 +115,7 @@ class GraphInputs:
                 own = one.values if isinstance(one, Matrix) else getattr(one, "value", None)
                 if isinstance(own, Value) and own.space.origin is not None:
                     kind = key if isinstance(key, tuple) else None
-                    self.of_edges[own] = (kind, name, own)
+                    self.of_edges[own] = (kind, name)
                 elif isinstance(one, Tracked) and not one.ids:
                     self.of_nodes.append(one.value)
         task = self.problem.task

@@ -1,4 +1,4 @@
-"""What a traced tensor holds: which rows, and along which axis.
+"""Descriptions of traced tensors: which rows they hold, and along which axis.
 
 There are three cases. A plain `torch.Tensor` is the same on every graph (weights, constants). A `Tracked` one
 holds rows of a space along one axis. A `Uniform` one repeats the same row once per node or edge
@@ -21,7 +21,7 @@ Ids = Literal["", "id", "scaled", "key"]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the rows of a tensor are.
+    """The layout of a tensor's rows.
 
     Attributes:
         axis: The axis along which they lie; None where every row is a tensor of its own (a value of the whole

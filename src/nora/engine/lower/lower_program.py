@@ -25,8 +25,7 @@ from nora.engine.lower.pointwise import COPIES
 from nora.engine.lower.row_call import bound
 from nora.engine.lower.size_guards import lowered_guards
 from nora.engine.trace.align import AlignedOp, CoincidenceError, Sized
-from nora.engine.trace.trace import Ref, name_of
-from nora.engine.trace.trees import leaves
+from nora.engine.trace.trace import Ref, leaves, name_of
 from nora.engine.unsupported import UnsupportedError, described
 
 
@@ -67,7 +66,7 @@ def lower_program(builder: Builder, lower_call: Callable[[int], int] | None = No
         end = at if lower_call is None else lower_call(at)
         if end > at:
             calls.append((at, end))
-            builder.lowered_calls += [
+            builder.notes.layers += [
                 f"{call.name} ({type(call.module).__name__})"
                 for call in builder.traced.calls
                 if (call.start, call.end) == (at, end)
@@ -88,10 +87,11 @@ def _noted(builder: Builder, op: AlignedOp | None) -> Iterator[None]:
     try:
         yield
     except UnsupportedError as reason:
-        if builder.blockers is None or isinstance(reason, CoincidenceError):
+        notes = builder.notes
+        if not notes.collect or isinstance(reason, CoincidenceError):
             raise
-        if str(reason) not in builder.blockers:
-            builder.blockers.append(str(reason))
+        if str(reason) not in notes.blockers:
+            notes.blockers.append(str(reason))
         for number in () if op is None else op.outs:
             if number is not None:
                 builder.known.pop(number, None)

@@ -65,16 +65,16 @@ def lower(
 
 
 def rule(*convolutions: type[nn.Module], override: bool = False) -> Callable[[Function], Function]:
-    """Decorator: the function tells the exact engine how these convolutions work.
+    """Register a function as the rule of convolution classes, for the exact engine.
 
-    What it computes on the whole graph is compared with the module itself before it is used.
+    NORA compares its output on the whole graph with the module's before using it.
 
     Args:
-        *convolutions: The classes it is for; not their subclasses.
-        override: Use it in place of a rule that there is already, for instance one of NORA's own.
+        *convolutions: The classes; not their subclasses.
+        override: Replace an existing rule, for instance one of NORA's own.
 
     Returns:
-        The decorator; the function itself stays as it is.
+        The decorator, which returns the function unchanged.
 
     Example:
         >>> import nora, torch
@@ -122,7 +122,7 @@ def _check_free(key: Key, function: Function) -> None:
         name = f"{key.__module__}.{key.__qualname__}" if isinstance(key, type) else str(key)
         raise ValueError(
             f"there is a rule {name!r} already; choose another name, or register it with "
-            "override=True to take its place"
+            "override=True to replace it"
         )
 
 

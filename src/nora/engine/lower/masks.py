@@ -18,8 +18,7 @@ from nora.engine.lower.known import Known, Layout, Picked, Tracked
 from nora.engine.lower.lowerings import LOWERINGS
 from nora.engine.lower.products import FACTORS
 from nora.engine.trace.align import AlignedOp
-from nora.engine.trace.trace import Ref
-from nora.engine.trace.trees import mapped
+from nora.engine.trace.trace import Ref, mapped
 
 # Reading the rows that are picked, and writing them back.
 READS = ("index", "index_select")

@@ -12,8 +12,7 @@ from nora.engine.lower.builder import Builder
 from nora.engine.lower.known import Dense, Ids, Layout, Tracked, Uniform
 from nora.engine.lower.lowerings import lower
 from nora.engine.trace.align import AlignedOp, Sized
-from nora.engine.trace.trace import Ref
-from nora.engine.trace.trees import leaves, mapped
+from nora.engine.trace.trace import Ref, leaves, mapped
 
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 COPIES = ("clone", "alias", "detach", "_to_copy", "positive", "contiguous", "lift_fresh_copy")
@@ -122,7 +121,7 @@ def pointwise(builder: Builder, op: AlignedOp) -> None:
     ids = number_ids(builder, op)
     if ids:  # numbers of rows are only ever computed on the asked graph
         args = {k: a.values[0] if isinstance(a, Sized) else a for k, a in args.items()}
-    if not ids and any(_is_sized(a) for a in args.values()):
+    if not ids and any(isinstance(a, Sized) for a in args.values()):
         args = _with_counts(builder, op, args)
         if args is None:
             on_everything(builder, op)
@@ -135,10 +134,6 @@ def pointwise(builder: Builder, op: AlignedOp) -> None:
         return
     given, layout = bring_to_rows(builder, op, args)
     builder.apply(op, layout, given, ids=ids)
-
-
-def _is_sized(a: Any) -> bool:
-    return isinstance(a, Sized)
 
 
 def _with_counts(builder: Builder, op: AlignedOp, args: dict[str, Any]) -> Any:
@@ -155,7 +150,7 @@ def _with_counts(builder: Builder, op: AlignedOp, args: dict[str, Any]) -> Any:
 
 
 def number_ids(builder: Builder, op: AlignedOp) -> Ids:
-    """What an operation does with row ids, which must not be used as quantities."""
+    """Handle row ids in an operation, which must not be used as quantities."""
     found = [o.ids for o in builder.operands(op.args) if isinstance(o, Tracked)]
     if not any(found):
         return ""
@@ -186,4 +181,3 @@ def number_ids(builder: Builder, op: AlignedOp) -> Ids:
     if name in ("add", "sub") and not others and numbers == [0]:
         return found[0]
     builder.unsupported("uses node or edge ids as quantities")
-    return ""

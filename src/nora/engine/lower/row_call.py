@@ -12,8 +12,7 @@ from torch import Tensor
 from nora.engine.ir.op import Form
 from nora.engine.lower.known import Layout, RowCount, Uniform
 from nora.engine.trace.align import AlignedOp
-from nora.engine.trace.trace import Ref
-from nora.engine.trace.trees import is_leaf, mapped
+from nora.engine.trace.trace import Ref, is_leaf, mapped
 
 aten = torch.ops.aten
 # From rows of the inputs and their number to the operation's results.
@@ -32,7 +31,7 @@ def form_of(name: str, args: Mapping[str, Any], slots: Mapping[int, Any]) -> For
 
 @dataclass(frozen=True)
 class RowSlot:
-    """Where an operation takes rows: which of the inputs, and how they lie."""
+    """An argument of an operation that holds rows: which input, and its layout."""
 
     place: int
     layout: Layout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -127,7 +128,7 @@ def _first_result(
         if number is not None:
             builder.unsupported_result(number, "returns statistics, which are not supported")
     kept = {number: builder.known[number] for number in op.outs if number in builder.known}
-    builder.apply_first(op, layout, args, func)
+    builder.apply(replace(op, outs=op.outs[:1]), layout, args, func=func)
     builder.known.update(kept)
 
 

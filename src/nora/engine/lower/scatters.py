@@ -196,19 +196,13 @@ def into(
     start = _start(builder, own, dim, index, which, op)
     layout = Layout(dim)
     if start.space is builder.graph:  # one row: a value of the whole graph
-        _into_one(builder, op, source, start, reduce, keep, dim)
+        _into_one(builder, source, start, reduce, keep, dim)
         return
     builder.set(Tracked(builder.scattered(source.value, which, start, reduce, keep), layout))
 
 
 def _into_one(
-    builder: Builder,
-    op: AlignedOp,
-    source: Tracked,
-    start: Value,
-    reduce: Reduction,
-    keep: bool,
-    dim: int,
+    builder: Builder, source: Tracked, start: Value, reduce: Reduction, keep: bool, dim: int
 ) -> None:
     """Reduce all rows to a single row, which keeps its axis of size 1."""
     index = torch.zeros(source.space.size, dtype=torch.long)
@@ -268,4 +262,3 @@ def _target(builder: Builder, source: Space, which: Tensor, sizes: tuple[int, ..
                 if source.covers(which, part):
                     return builder.entered(part)
     builder.unsupported("reduces to rows that belong to no known space")
-    raise AssertionError

@@ -48,6 +48,10 @@ def lowered_guards(tensors: Bindings, as_one: list[tuple[int, int]]) -> list[Gua
 
 
 def _guard(tensors: Bindings, one: Comparison) -> Guard | None:
+    if one.operation == "thread":
+        raise UnsupportedError(
+            f"the model works in another thread at {one.line}, which is not traced"
+        )
     if one.operation == "read":
         if isinstance(tensors.known.get(one.operands[0].id), Picked):
             raise UnsupportedError(

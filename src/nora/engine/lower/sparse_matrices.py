@@ -72,20 +72,20 @@ def _apart(builder: Builder, op: AlignedOp, sizes: tuple[int, ...]) -> Matrix:
 
 @lower("entries", "indices", "_indices", sparse=True)
 def entry_layout(builder: Builder, op: AlignedOp) -> None:
-    """Where the entries stand, and their numbers."""
+    """The layout of the entries, and their values."""
     found = _apart(builder, op, op.shapes[0][1])
     key = ("entries", found)
     if key not in builder.named:
         where = torch.stack([found.row, found.column], dim=1)
-        builder.named[key] = (builder.fixed(where, found.space), found)
-    builder.set(Tracked(builder.named[key][0], Layout(1), "id"))
+        builder.named[key] = builder.fixed(where, found.space)
+    builder.set(Tracked(builder.named[key], Layout(1), "id"))
     if op.name == "entries":
         builder.set(Tracked(found.values, Layout(0)), 1)
 
 
 @lower("crow_indices", "ccol_indices", "col_indices", "row_indices", sparse=True)
 def pointers(builder: Builder, op: AlignedOp) -> None:
-    """Where each row's entries begin: every removal moves them all."""
+    """The starts of each row's entries: every removal moves them all."""
     builder.unsupported(
         "reads the pointers of a compressed sparse matrix, which is not supported (pass edge_index to the "
         "layer, or the matrix as adj_t.to_sparse_coo())"
@@ -112,7 +112,7 @@ def with_entries(builder: Builder, op: AlignedOp) -> None:
 
 @lower("mm", "addmm", "_sparse_addmm", "_sparse_mm_reduce_impl", sparse=True)
 def lower_sparse_product(builder: Builder, op: AlignedOp) -> None:
-    """What every entry reads from its column, times the entry, reduced at its row."""
+    """The product of every entry with the row of its column, reduced at the entry's row."""
     args = op.args
     names = {"mm": ("self", "mat2"), "_sparse_mm_reduce_impl": ("self", "other")}
     left, right = names.get(op.name, ("mat1", "mat2"))
@@ -162,7 +162,7 @@ def _reduced(builder: Builder, matrix: Matrix, rows: Value, reduce: str) -> Valu
 
 @lower("row_pointers", "_convert_indices_from_coo_to_csr")
 def row_pointers(builder: Builder, op: AlignedOp) -> None:
-    """Where the entries of each row begin; the matrix that is made of them has the rows themselves."""
+    """The starts of the entries of each row; the matrix made from them has the rows themselves."""
     found = builder[op.args["row" if op.name == "row_pointers" else "self"]]
     if not isinstance(found, Tracked) or found.layout != Layout(0) or found.ids != "id":
         builder.unsupported("compresses something other than row ids")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import HypergraphConv
 
 from nora.engine.guards import Guard
 from nora.engine.lower.anything import on_everything
@@ -48,9 +47,8 @@ def sorted_rows(builder: Builder, op: AlignedOp) -> None:
     key = ("order", found.value, bool(op.args.get("descending")))
     if key not in builder.named:
         rows = found.value.base_rows()
-        found_order = rows.sort(stable=True, descending=bool(op.args.get("descending")))
-        builder.named[key] = (found_order.indices, found.value)
-    order: Tensor = builder.named[key][0]
+        builder.named[key] = rows.sort(stable=True, descending=key[-1]).indices
+    order: Tensor = builder.named[key]
     space = builder.subspace(found.space, order, ("sorted", *key), found.space.sizes)
     builder.set(Tracked(builder.gathered(found.value, order, space), found.layout, found.ids))
     if len(op.outs) > 1 and op.outs[1] is not None:
@@ -97,26 +95,14 @@ def distinct_edges(builder: Builder, op: AlignedOp) -> None:
         edges, group = op.func(ends, bool(op.args["sort_by_row"]))
         some = torch.empty(edges.size(1), dtype=torch.long)
         some[group] = torch.arange(len(group))
-        builder.named[key] = (edges.t().contiguous(), group, some, found.value)
-    edges, group, some, _ = builder.named[key]
+        builder.named[key] = edges.t().contiguous(), group, some
+    edges, group, some = builder.named[key]
     space = builder.subspace(found.space, some, ("one of", *key), op.shapes[0][1])
     if not (found.space.covers(group, space) and found.space.covered(group, space)):
         builder.unsupported("merges edges that belong to different nodes")
     builder.unsure("merges equal edges")
     builder.set(Tracked(builder.fixed(edges, space), Layout(1), "id"))
     builder.set(Tracked(builder.fixed(group, found.space), Layout(0), "id"), 1)
-
-
-# Layers that make a row for every number up to the largest, and read only those that edges lead to.
-SIZED_BY_LARGEST = (HypergraphConv,)
-
-
-def _makes_unread_rows(builder: Builder, op: AlignedOp) -> bool:
-    at = next(k for k, other in enumerate(builder.traced.ops) if other is op)
-    return any(
-        type(call.module) in SIZED_BY_LARGEST and call.start <= at < call.end
-        for call in builder.traced.calls
-    )
 
 
 @lower("_local_scalar_dense", "is_nonzero", "equal")
@@ -130,8 +116,6 @@ def as_number(builder: Builder, op: AlignedOp) -> None:
             builder.guards.append(Guard(*guard, op.line))
             continue
         if isinstance(found, Tracked) and found.ids == "id":
-            if _makes_unread_rows(builder, op):
-                continue
             # It is the number of nodes only as long as the last of them has an edge.
             builder.unsupported(
                 "infers the number of nodes from the largest id in edge_index, which is too few once the "

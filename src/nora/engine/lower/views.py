@@ -38,9 +38,8 @@ def _whole_graph(builder: Builder, op: AlignedOp) -> bool:
     return isinstance(found, Tracked) and found.space is builder.graph
 
 
-def _dims(builder: Builder, op: AlignedOp, name: str = "dim") -> int:
-    size = builder.ndim(op.args["self"])
-    return int(op.args[name]) % max(size, 1)
+def _dim(builder: Builder, op: AlignedOp) -> int:
+    return int(op.args["dim"]) % max(builder.ndim(op.args["self"]), 1)
 
 
 @lower("t", "transpose", "permute")
@@ -74,17 +73,17 @@ def squeezed(builder: Builder, op: AlignedOp) -> None:
     shape = builder.shapes[op.args["self"].id]
     given = op.args.get("dim")
     dims = range(len(shape)) if given is None else [given] if isinstance(given, int) else given
-    gone = [d % len(shape) for d in dims if shape[d % len(shape)][0] == 1]
-    if axis in gone:
+    removed = [d % len(shape) for d in dims if shape[d % len(shape)][0] == 1]
+    if axis in removed:
         builder.unsupported("removes the axis of nodes or edges if there is only one")
     # Only these axes: with few rows, others may happen to have size 1.
-    given = {"self": op.args["self"], "dim": gone}
-    fewer = sum(d < axis for d in gone)
+    given = {"self": op.args["self"], "dim": removed}
+    fewer = sum(d < axis for d in removed)
     _passed_on(builder, op, axis - fewer, args=given, func=aten.squeeze.dims)
 
 
 def relocate(builder: Builder, op: AlignedOp, layout: Layout) -> Layout:
-    """Where the rows are after a view."""
+    """The layout of the rows after a view."""
     before, after = builder.shapes[op.args["self"].id], op.shapes[0]
     axis = layout.axis or 0
     found = builder.rowed(op.args["self"])
@@ -98,24 +97,17 @@ def relocate(builder: Builder, op: AlignedOp, layout: Layout) -> Layout:
         )
         if fits and passed and left % passed == 0:
             factor, outer = next(iter(factors)), left // passed
-            if factor and factor % outer == 0 and _inner_fits(before, after, axis, k, layout):
+            # No other axis that depends on the graph may follow the rows' axis.
+            constant = all(len(set(d)) == 1 for d in after[k + 1 :])
+            if factor and factor % outer == 0 and constant:
                 inner = factor // outer
                 if passed * outer == left:
                     return Layout(k, outer, inner)
         passed *= dims[0]
         if len(set(dims)) > 1:
             break
-    builder.unsupported(f"breaks up the rows of {_label(found)}")
-    return layout
-
-
-def _inner_fits(before: Any, after: Any, axis: int, k: int, layout: Layout) -> bool:
-    """Whether no other axis that depends on the graph follows the rows' axis."""
-    return all(len(set(d)) == 1 for d in after[k + 1 :])
-
-
-def _label(found: Any) -> str:
-    return found.space.label if isinstance(found, Tracked) else "a tensor sized by the graph"
+    label = found.space.label if isinstance(found, Tracked) else "a tensor sized by the graph"
+    builder.unsupported(f"breaks up the rows of {label}")
 
 
 def sizes_for(op: AlignedOp, layout: Layout) -> list[Any]:
@@ -228,7 +220,7 @@ def lower_repeat(builder: Builder, op: AlignedOp) -> None:
 @lower("select")
 def selected(builder: Builder, op: AlignedOp) -> None:
     """One entry along another axis than the rows'."""
-    layout, dim = _layout(builder, op), _dims(builder, op)
+    layout, dim = _layout(builder, op), _dim(builder, op)
     if dim == layout.axis:
         on_everything(builder, op)
         return
@@ -238,7 +230,7 @@ def selected(builder: Builder, op: AlignedOp) -> None:
 @lower("slice")
 def sliced(builder: Builder, op: AlignedOp) -> None:
     """Some entries along another axis than the rows'."""
-    layout, dim = _layout(builder, op), _dims(builder, op)
+    layout, dim = _layout(builder, op), _dim(builder, op)
     if dim != layout.axis:
         builder.apply(op, layout, ids=_ids(builder, op))
         return
@@ -284,7 +276,7 @@ def _cut(builder: Builder, op: AlignedOp, found: Tracked, dim: int) -> None:
 )
 def divided(builder: Builder, op: AlignedOp) -> None:
     """Several parts along another axis than the rows'."""
-    layout, dim = _layout(builder, op), _dims(builder, op)
+    layout, dim = _layout(builder, op), _dim(builder, op)
     if dim == layout.axis:
         _split_rows(builder, op, dim)
         return

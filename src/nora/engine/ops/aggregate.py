@@ -9,12 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nora.engine.estimate.sampling import (
-    FEW,
-    equally_weighted,
-    folded,
-    sample_rows,
-)
+from nora.engine.estimate.sampling import FEW, equally_weighted, folded
 from nora.engine.exec.kernels.vectorised import weigh
 from nora.engine.ir.changed_rows import Attention, ChangedRows, Frontier, Sums, TargetSlopes, scales
 from nora.engine.ir.edges import Edges
@@ -26,28 +21,6 @@ from nora.engine.store.array_store import made_once
 
 # Attention weights are taken to grow by no more than this power of e where a source's score rises.
 LARGEST_RISE = 20.0
-
-
-def _reached(
-    chunk: Chunk, edges: Edges, sources: tuple[Tensor, ...], also: tuple[Tensor, Tensor]
-) -> tuple[Frontier, Tensor]:
-    """The frontier, and which of its rows are targets of removed or added edges `[T]`."""
-    delta = chunk.delta(edges)
-    if not len(delta):
-        frontier = chunk.backend.expand(edges, chunk.edits, sources, also, delta)
-        return frontier, torch.zeros(
-            len(frontier.node), dtype=torch.bool, device=frontier.node.device
-        )
-    ptr, node = also
-    edit = torch.cat([owner_of(ptr), owner_of(delta.ptr)])
-    order = edit.argsort(stable=True)
-    both = torch.cat([node, delta.target])[order]
-    frontier = chunk.backend.expand(edges, chunk.edits, sources, (ptr + delta.ptr, both), delta)
-    slot = torch.empty_like(frontier.also)
-    slot[order] = frontier.also
-    edges_changed = torch.zeros(len(frontier.node), dtype=torch.bool, device=slot.device)
-    edges_changed[slot[len(node) :]] = True
-    return replace(frontier, also=slot[: len(node)]), edges_changed
 
 
 def _sizes(y: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
@@ -65,9 +38,9 @@ class Aggregate(Op):
         total: The sums without `norm_dst`, `[N, F]`.
         plus: What is added: a value, one row `[1, F]` for all nodes, or no rows `[0, F]`.
         output: The value it computes.
+        samples: Whether its rows may be sampled; not if a later op needs exact values.
     """
 
-    samples = True
     leads = True
 
     def __init__(
@@ -77,13 +50,10 @@ class Aggregate(Op):
         total: Tensor,
         plus: Value | Tensor,
         output: Value,
-        drawn: bool = True,
+        samples: bool = True,
     ) -> None:
         super().__init__([y, plus] if isinstance(plus, Value) else [y], output)
-        self.drawn = drawn
-        self.edges = edges
-        self.total = total
-        self.added = plus
+        self.edges, self.total, self.added, self.samples = edges, total, plus, samples
         self.unit, self.size = made_once("sizes", lambda: _sizes(y.base_rows(), total))
 
     def set_depth(self) -> None:
@@ -121,13 +91,10 @@ class Aggregate(Op):
             )
         if chunk.sampling is not None and isinstance(self.added, Value):
             more = folded(more, self.added)
-        sources = chunk.sources(self.edges, rows)
-        frontier, edges_changed = _reached(chunk, self.edges, sources, (more.ptr, more.node))
+        frontier = chunk.frontier(self.edges, rows, (more.ptr, more.node))
         weight = None
         if chunk.sampling is not None:
-            frontier, edges_changed, more, weight = self._sampled(
-                chunk, sources, frontier, edges_changed, rows, more
-            )
+            frontier, more, weight = self._sampled(chunk, frontier, rows, more)
         chunk.tally.bytes += 4 * frontier.slot.nbytes + len(frontier.source) * y[:1].nbytes
         if then is not None and not len(frontier.node):
             return []
@@ -136,9 +103,7 @@ class Aggregate(Op):
             then = written_first(self.output, frontier.node, then)
         made = chunk.backend.propagate(
             self.edges,
-            sources,
             frontier,
-            edges_changed,
             base,
             rows,
             more,
@@ -151,27 +116,22 @@ class Aggregate(Op):
     def _sampled(
         self,
         chunk: Chunk,
-        sources: tuple[Tensor, ...],
         frontier: Frontier,
-        edges_changed: Tensor,
         rows: ChangedRows,
         more: ChangedRows,
-    ) -> tuple[Frontier, Tensor, ChangedRows, Tensor | None]:
+    ) -> tuple[Frontier, ChangedRows, Tensor | None]:
         """A sample of the frontier by importance, and the weights of its rows."""
         assert chunk.sampling is not None
-        op_sampling = chunk.sampling.of(self)
-        if op_sampling is None or not len(frontier.node):
-            return frontier, edges_changed, more, None
-        size = chunk.backend.message_sizes(self.edges, sources, self.inputs[0].base_rows(), rows)
+        if not chunk.sampling.samples(self) or not len(frontier.node):
+            return frontier, more, None
+        size = chunk.backend.message_sizes(self.edges, frontier, self.inputs[0].base_rows(), rows)
         own_size = torch.zeros(len(more), dtype=torch.double, device=size.device)
         if len(more) and isinstance(self.added, Value):
             apart = more.rows - self.added.base_rows()[more.node]
             own_size = apart.abs().sum(1, dtype=torch.double)
         share = self.edges.weight_by_source
-        bounds = op_sampling.bounds(share, size, own_size, self.mass, edges_changed)
-        return sample_rows(
-            chunk.backend, self.edges, frontier, edges_changed, more, bounds, op_sampling
-        )
+        bounds = chunk.sampling.bounds(self, share, size, own_size, self.mass)
+        return chunk.sampling.sampled(chunk.backend, self.edges, frontier, more, bounds)
 
     @cached_property
     def mass(self) -> Tensor:
@@ -236,25 +196,19 @@ class Attend(Op):
         if chunk.sampling is not None:
             inputs, row_weight = equally_weighted(self, inputs)
         inputs = chunk.align(self.inputs, inputs)
-        sources = chunk.sources(self.edges, inputs[0])
-        frontier, edges_changed = _reached(chunk, self.edges, sources, chunk.receivers(sources))
+        # A node's own part of its scores may have changed.
+        frontier = chunk.frontier(self.edges, inputs[0], (inputs[0].ptr, inputs[0].node))
         weight = None
         if chunk.sampling is not None:
-            frontier, edges_changed, weight = self._sampled(
-                chunk, sources, frontier, edges_changed, inputs, row_weight
-            )
+            frontier, weight = self._sampled(chunk, frontier, inputs, row_weight)
         chunk.tally.bytes += 4 * frontier.slot.nbytes
-        y, alpha_src, alpha_dst = (c.rows for c in inputs)
-        delta, changed = chunk.delta(self.edges), replace(inputs[0], weight=row_weight)
         out = chunk.backend.attend(
             self.edges,
             chunk.edits,
-            changed,
             frontier,
             self.base,
-            (y, alpha_src, alpha_dst),
-            delta,
-            edges_changed,
+            [replace(changed, weight=row_weight) for changed in inputs],
+            chunk.delta(self.edges),
             None
             if row_weight is None or chunk.sampling is None
             else self.target_slopes(chunk.sampling.many),
@@ -265,19 +219,16 @@ class Attend(Op):
     def _sampled(
         self,
         chunk: Chunk,
-        sources: tuple[Tensor, ...],
         frontier: Frontier,
-        edges_changed: Tensor,
         inputs: Sequence[ChangedRows],
         row_weight: Tensor | None,
-    ) -> tuple[Frontier, Tensor, Tensor | None]:
+    ) -> tuple[Frontier, Tensor | None]:
         """A sample of the frontier by importance, and the weights of its rows."""
         assert chunk.sampling is not None
-        op_sampling = chunk.sampling.of(self)
-        if op_sampling is None or not len(frontier.node):
-            return frontier, edges_changed, None
+        if not chunk.sampling.samples(self) or not len(frontier.node):
+            return frontier, None
         base, node = self.base, inputs[0].node
-        ptr, source, row, _ = sources
+        source, row = frontier.source, frontier.row
         y, alpha_src, alpha_dst = (c.rows for c in inputs)
         sent_size = self.message_size
         # A higher score takes weight from all other neighbours: its own grows by the exponential.
@@ -293,14 +244,13 @@ class Attend(Op):
         if row_weight is not None:
             size[own] *= row_weight[row[own]]
             also = also * row_weight
-        # The targets are the changed rows among the sources, in their order.
-        none = torch.zeros_like(op_sampling.importance)
-        bounds = op_sampling.bounds(self.shares, size, also[row[own]], none, edges_changed)
-        no_rows = ChangedRows(torch.zeros_like(ptr), node[:0], y[:0])
-        frontier, edges_changed, _, weight = sample_rows(
-            chunk.backend, self.edges, frontier, edges_changed, no_rows, bounds, op_sampling
+        mass = torch.zeros(self.edges.num_nodes, dtype=torch.double, device=size.device)
+        bounds = chunk.sampling.bounds(self, self.shares, size, also, mass)
+        no_rows = ChangedRows(torch.zeros_like(frontier.ptr), node[:0], y[:0])
+        frontier, _, weight = chunk.sampling.sampled(
+            chunk.backend, self.edges, frontier, no_rows, bounds
         )
-        return frontier, edges_changed, weight
+        return frontier, weight
 
     def target_slopes(self, many: int) -> TargetSlopes:
         """The slopes of targets with more than `many` neighbours; see `TargetSlopes`."""

@@ -25,19 +25,19 @@ def remaining_degree(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> Tensor
     owner, position, _ = edges.out_of(edits.node)
     edit = owner_of(edits.ptr)[owner]
     lost = torch.zeros(len(edits), edges.num_nodes, dtype=torch.double, device=target.device)
-    gone = lost.clone()
+    removed = lost.clone()
     ones = torch.ones_like(position, dtype=torch.double)
-    gone.index_put_((edit, target[position]), ones, accumulate=True)
+    removed.index_put_((edit, target[position]), ones, accumulate=True)
     if edges.normalise == "sym" and edges.weight is not None:
         weight = edges.weight[edge[position]].double()
         lost.index_put_((edit, target[position]), weight, accumulate=True)
     else:
-        lost = gone.clone()
+        lost = removed.clone()
     edges_changed = (owner_of(delta.ptr), delta.target)
     lost.index_put_(edges_changed, delta.loss, accumulate=True)
-    gone.index_put_(edges_changed, delta.lost.double(), accumulate=True)
+    removed.index_put_(edges_changed, delta.lost.double(), accumulate=True)
     # Differences of sums are not exactly 0 where nothing is left.
-    return torch.where(gone == edges.count, torch.zeros_like(lost), edges.degree - lost)
+    return torch.where(removed == edges.count, torch.zeros_like(lost), edges.degree - lost)
 
 
 def _resum(edges: Edges, delta: EdgeDelta, messages: Tensor, sums: Tensor) -> None:

@@ -90,13 +90,13 @@ class Blended(LowRankOp):
         """New weights from corrected means, which also mix the rows `apart`."""
         op, edits, n = self.op, chunk.edits, chunk.num_nodes
         like = self.value.base_rows()
-        gone = owner_of(edits.ptr)
+        owner = owner_of(edits.ptr)
         left = n - (edits.ptr[1:] - edits.ptr[:-1])
         sums = op.sums.expand(len(edits), -1, -1).clone()
         for k, (update, along) in enumerate(zip(inputs, self._sums, strict=True)):
             apart = update.apart
             sums[:, k] += update.shift @ along
-            sums[:, k].index_add_(0, gone, -update.at(gone, edits.node).double())
+            sums[:, k].index_add_(0, owner, -update.at(owner, edits.node).double())
             sums[:, k].index_add_(0, apart.edit, apart.rows.double())
         weight = op.weights(sums / left.clamp(min=1).view(-1, 1, 1))
         moved = [weight - op.weights(op.sums / n)]

@@ -12,11 +12,9 @@ from torch import Tensor
 
 from nora.engine.ir.changed_rows import CANCELLATION_RATIO, ChangedRows, scales
 from nora.engine.ir.op import EVERYWHERE, Chunk, Move, Op, Value
-from nora.engine.ir.pointers import find, find_unsorted, ptr_of
+from nora.engine.ir.pointers import find, ptr_of
 from nora.engine.ir.space import Space
 from nora.engine.ops.gather import rows_at_pairs, sorted_by_removal
-from nora.graph.edit_batch import EditBatch
-from nora.sparse import expanded
 
 # So few rows cost no more to sum again than to correct.
 FEW = 6
@@ -37,6 +35,7 @@ class Reduce(Op):
         reduce: The reduction; `last` keeps the last row.
         keep_start: Whether the start counts if there are other rows (torch's `include_self`).
         output: The value it makes.
+        function: What reduces instead; see `GroupBy`.
     """
 
     def __init__(
@@ -47,10 +46,11 @@ class Reduce(Op):
         reduce: Reduction,
         keep_start: bool,
         output: Value,
+        function: Callable[[Tensor, Tensor, int], Tensor] | None = None,
     ) -> None:
         super().__init__([source, start], output)
         self.index, self.reduce, self.keep_start = index, reduce, keep_start
-        self.function: Callable[[Tensor, Tensor, int], Tensor] | None = None
+        self.function = function
 
     @property
     def _source(self) -> Value:
@@ -77,9 +77,13 @@ class Reduce(Op):
         ends, reached = self._source.space.ends, self.output.space.ends[:, self.index]
         return [(a, b) for a in ends for b in reached]
 
+    @property
+    def _move(self) -> Move:
+        return Move(self._source.space, self.output.space, self.index, reduces=True)
+
     def move(self) -> Move | None:
         """See `Op.move`."""
-        return Move(self._source.space, self.output.space, self.index, reduces=True)
+        return self._move
 
     def compute(self, *inputs: Tensor) -> Tensor:
         """See `Op.compute`."""
@@ -120,7 +124,7 @@ class Reduce(Op):
         lost_removal, lost = chunk.lost(self._source.space)
         edit = torch.cat([source.edit, lost_removal])
         row = torch.cat([source.node, lost])
-        keys = edit * space.size + self._index_at(chunk, row)
+        keys = edit * space.size + self._move.node_of(chunk, row)
         also = start.edit * space.size + start.node
         distinct = torch.cat([keys, also]).unique()
         reached, node = distinct // space.size, distinct % space.size
@@ -129,11 +133,10 @@ class Reduce(Op):
             distinct, reached, node = distinct[left], reached[left], node[left]
         if not len(distinct):
             return chunk.nothing()
-        pairs = PairList(chunk.edits, reached, node)
         if self._corrects:
-            rows = self._corrected(chunk, pairs, distinct, source, (keys, row), inputs[1])
+            rows = self._corrected(chunk, distinct, source, (keys, row), start)
         else:
-            rows = self._recomputed(chunk, pairs, source, start)
+            rows = self._recomputed(chunk, reached, node, source, start)
         chunk.tally.bytes += 3 * rows.nbytes + 6 * keys.nbytes
         return ChangedRows(ptr_of(reached, count), node, rows)
 
@@ -150,16 +153,9 @@ class Reduce(Op):
         edit, node, rows = (torch.cat(one) for one in zip(*parts, strict=True))
         return sorted_by_removal(edit, node, rows, count)
 
-    def _index_at(self, chunk: Chunk, row: Tensor) -> Tensor:
-        """The output row that rows of the source go to."""
-        if chunk.added_rows is None:
-            return self.index[row]
-        return chunk.added_rows.at(self._source.space, self.index, self.output.space, row)
-
     def _corrected(
         self,
         chunk: Chunk,
-        pairs: PairList,
         distinct: Tensor,
         source: ChangedRows,
         touched: tuple[Tensor, Tensor],
@@ -167,6 +163,7 @@ class Reduce(Op):
     ) -> Tensor:
         """Corrected sums; computed again where cancellation would lose digits."""
         keys, row = touched
+        node = distinct % self.output.space.size
         at, there = find(distinct, keys)
         slot, row = at[there], row[there]
         delta = -chunk.original(self._source, row)
@@ -174,7 +171,7 @@ class Reduce(Op):
         mine = there[: len(source)]
         if len(source):
             delta[: int(mine.sum())] += source.rows[mine]
-        rows = self.output.at(pairs.node)
+        rows = self.output.at(node)
         size = self._sizes(delta)
         mass = size.new_zeros(len(rows), size.size(1)).index_add(0, slot, size)
         rows = rows.index_add(0, slot, delta)
@@ -185,11 +182,12 @@ class Reduce(Op):
         left = self._sizes(rows)
         # Few are summed again at once, in the order in which the model sums them.
         indptr = self.senders[0]
-        few = indptr[pairs.node + 1] - indptr[pairs.node] <= FEW
+        few = indptr[node + 1] - indptr[node] <= FEW
         doubtful = few | ~(left >= CANCELLATION_RATIO * mass).all(dim=1)
         if bool(doubtful.any()):
             which = doubtful.nonzero().flatten()
-            rows[which] = self._recomputed(chunk, pairs.picked(which), source, start)
+            edit = distinct[which] // self.output.space.size
+            rows[which] = self._recomputed(chunk, edit, node[which], source, start)
         return rows
 
     def _sizes(self, rows: Tensor) -> Tensor:
@@ -203,19 +201,12 @@ class Reduce(Op):
         return scales(_flat(self._source.at(torch.arange(0, size, max(1, size // 1000)))))
 
     def _recomputed(
-        self, chunk: Chunk, pairs: PairList, source: ChangedRows, start: ChangedRows
+        self, chunk: Chunk, edit: Tensor, node: Tensor, source: ChangedRows, start: ChangedRows
     ) -> Tensor:
-        """The given output rows, reduced from all of their input rows."""
-        indptr, sender = self.senders
-        owner, position, _ = expanded(indptr, pairs.node)
-        row, edit = sender[position], pairs.edit[owner]
-        left = self._source.space.survive(pairs.edits, edit, row)
-        owner, row, edit = owner[left], row[left], edit[left]
-        owner, row, edit = with_added(
-            chunk, pairs, self._source.space, self.index, self.output.space, (owner, row, edit)
-        )
+        """Some pairs (edit, output row), reduced from all of their input rows."""
+        begin = rows_at_pairs(self.inputs[1], start, edit, node)
+        owner, row, edit = self._move.edges_of(chunk, edit, node)
         rows = rows_at_pairs(self._source, source, edit, row)
-        begin = rows_at_pairs(self.inputs[1], start, pairs.edit, pairs.node)
         chunk.tally.bytes += rows.nbytes + 4 * owner.nbytes
         return self.reduced(rows, owner, begin)
 
@@ -249,8 +240,7 @@ class GroupBy(Reduce):
         empty = none.new_full((1, *shape), fill)
         start = Value(space, -1, empty.expand(space.size, *shape))
         output = Value(space, depth_after(source, start, space))
-        super().__init__(source, index, start, "amax", False, output)
-        self.function = function
+        super().__init__(source, index, start, "amax", False, output, function)
 
     def move(self) -> None:
         """See `Op.move`: None, because the function can be anything."""
@@ -259,37 +249,6 @@ class GroupBy(Reduce):
 def _flat(rows: Tensor) -> Tensor:
     """Rows `[M, …]` as a matrix `[M, F]`."""
     return rows.unsqueeze(1) if rows.dim() == 1 else rows.flatten(1)
-
-
-class PairList:
-    """Some pairs (edit, row)."""
-
-    def __init__(self, edits: EditBatch, edit: Tensor, node: Tensor) -> None:
-        self.edits, self.edit, self.node = edits, edit, node
-
-    def picked(self, which: Tensor | slice) -> PairList:
-        """Some of them."""
-        return PairList(self.edits, self.edit[which], self.node[which])
-
-
-def with_added(
-    chunk: Chunk,
-    pairs: PairList,
-    space: Space,
-    index: Tensor,
-    target: Space,
-    rows: tuple[Tensor, Tensor, Tensor],
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows that an index assigns to some pairs (`owner`, `row`, `edit`), including added rows."""
-    added_rows = chunk.added_rows
-    if added_rows is None or not added_rows.count(space):
-        return rows
-    edit = added_rows.edit(space)
-    wanted = edit * target.size + added_rows.index(space, index, target)
-    at, there = find_unsorted(pairs.edit * target.size + pairs.node, wanted)
-    new = (torch.arange(len(wanted)) + space.size)[there]
-    owner = torch.cat([rows[0], at[there]])
-    return owner, torch.cat([rows[1], new]), torch.cat([rows[2], edit[there]])
 
 
 def depth_after(source: Value, start: Value, output: Space) -> int:

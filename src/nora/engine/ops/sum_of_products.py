@@ -52,11 +52,11 @@ class SumOfProducts(Op):
         base, found, which = self.output.base_rows()[0], [], []
         for at in range(count):
             span = slice(ptr[at], ptr[at + 1])
-            gone = lost[begins[at] : begins[at + 1]]
-            if span.start == span.stop and not len(gone):
+            removed = lost[begins[at] : begins[at + 1]]
+            if span.start == span.stop and not len(removed):
                 continue
             node = aligned[0].node[span]
-            before = torch.cat([node[node < space.size], gone])
+            before = torch.cat([node[node < space.size], removed])
             old = (value.at(before).double() for value in self.inputs)
             new = (changed.rows[span].double() for changed in aligned)
             found.append(base + self.function(*new) - self.function(*old))

@@ -107,11 +107,11 @@ class WholeGraphOp(Op):
     def _left(self, chunk: Chunk, value: Value, at: int) -> Tensor | None:
         """Mask of the rows that edit `at` leaves; None for all."""
         edit, row = chunk.lost(value.space)
-        gone = row[edit == at]
-        if not len(gone):
+        removed = row[edit == at]
+        if not len(removed):
             return None
         keep = torch.ones(value.space.size, dtype=torch.bool, device=row.device)
-        keep[gone] = False
+        keep[removed] = False
         return keep
 
 

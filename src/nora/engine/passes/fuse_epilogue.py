@@ -42,7 +42,7 @@ class Epilogue:
 
 
 def fuse_epilogue(ops: Sequence[Op], output: Value) -> dict[Op, Epilogue]:
-    """The epilogue of each op that has one, by the operation's id."""
+    """The epilogue of each op that has one."""
     readers: dict[Value, list[Op]] = {}
     for op in ops:
         for value in dict.fromkeys(op.inputs):
@@ -52,12 +52,11 @@ def fuse_epilogue(ops: Sequence[Op], output: Value) -> dict[Op, Epilogue]:
         if op.leads:
             mine = _behind(op.output, readers, output)
             if mine:
-                inside = {each for each in mine}
                 made = tuple(
                     each.output
                     for each in mine
                     if each.output is output
-                    or any(reader not in inside for reader in readers[each.output])
+                    or any(reader not in mine for reader in readers[each.output])
                 )
                 found[op] = Epilogue(op.output, tuple(mine), made)
     return found
@@ -83,7 +82,7 @@ def _alone(op: Op, value: Value) -> bool:
 
 
 def written_first(value: Value, node: Tensor, then: Then) -> Then:
-    """What follows an operation, after its rows are written back; blocks come in the order of `node`."""
+    """Run the epilogue after the operation's rows are written back; blocks come in the order of `node`."""
     done = 0
 
     def write(rows: Tensor) -> tuple[Tensor, ...]:

@@ -7,7 +7,7 @@ fused op computes the node again, in one hop instead of three.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -16,8 +16,7 @@ from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import Chunk, Move, Op, Value
 from nora.engine.ir.pointers import ptr_of
 from nora.engine.ops.gather import rows_at_pairs
-from nora.engine.ops.reduce import PairList, depth_after, with_added
-from nora.sparse import expanded
+from nora.engine.ops.reduce import depth_after
 
 # Edges that are worked on at once, in bytes of the widest rows.
 BLOCK_BYTES = 16 * 2**20
@@ -34,18 +33,17 @@ class Grouped(Op):
     def __init__(self, members: Sequence[Op], inputs: Sequence[Value]) -> None:
         move = members[-1].move()
         assert move is not None and move.reduces
-        self.members = list(members)
-        self.edges, self.nodes, self.index = move.edges, move.nodes, move.index
+        self.members, self.along = list(members), move
         super().__init__(inputs, members[-1].output)
 
     def set_depth(self) -> None:
         """See `Op.set_depth`."""
         start = Value(self.output.space, -1)
-        near = [value for value in self.inputs if value.space is not self.edges]
-        there = [value for value in self.inputs if value.space is self.edges]
-        deepest = max((value.depth for value in there), default=-1)
-        depth = depth_after(Value(self.edges, deepest), start, self.output.space)
-        self.output.depth = max(depth, *(value.depth for value in near), 0)
+        of_nodes = [value for value in self.inputs if value.space is not self.along.edges]
+        of_edges = [value for value in self.inputs if value.space is self.along.edges]
+        deepest = max((value.depth for value in of_edges), default=-1)
+        depth = depth_after(Value(self.along.edges, deepest), start, self.output.space)
+        self.output.depth = max(depth, *(value.depth for value in of_nodes), 0)
 
     def hops(self) -> Sequence[tuple[Tensor, Tensor]]:
         """See `Op.hops`."""
@@ -53,7 +51,7 @@ class Grouped(Op):
 
     def compute(self, *inputs: Tensor) -> Tensor:
         """See `Op.compute`."""
-        return self._run(inputs, self.index)
+        return self._run(inputs, self.along.index)
 
     def _run(self, inputs: Sequence[Tensor], owner: Tensor) -> Tensor:
         """The ops on rows of edges and of nodes; `owner` says to which node each edge leads."""
@@ -64,63 +62,46 @@ class Grouped(Op):
 
     def changed(self, chunk: Chunk, inputs: Sequence[ChangedRows]) -> ChangedRows:
         """Everything again for each node that an edge leads to otherwise than before."""
-        space, index = self.output.space, self.index
-        edit, lost = chunk.lost(self.edges)
-        keys = [edit * space.size + index[lost]]
+        space, move = self.output.space, self.along
+        edit, lost = chunk.lost(move.edges)
+        keys = [edit * space.size + move.index[lost]]
         for value, changed in zip(self.inputs, inputs, strict=True):
-            node = changed.node
-            if value.space is self.edges:
-                added_rows = chunk.added_rows
-                node = (
-                    index[node]
-                    if added_rows is None
-                    else added_rows.at(self.edges, index, self.nodes, node)
-                )
+            of_edges = value.space is move.edges
+            node = move.node_of(chunk, changed.node) if of_edges else changed.node
             keys.append(changed.edit * space.size + node)
-        if chunk.added_rows is not None and chunk.num_added(self.edges):
-            come = chunk.added_rows.index(self.edges, index, self.nodes)
-            keys.append(chunk.added_rows.edit(self.edges) * space.size + come)
+        if chunk.added_rows is not None and chunk.num_added(move.edges):
+            node = chunk.added_rows.index(move.edges, move.index, move.nodes)
+            keys.append(chunk.added_rows.edit(move.edges) * space.size + node)
         distinct = torch.cat(keys).unique()
-        pairs = PairList(chunk.edits, distinct // space.size, distinct % space.size)
-        left = space.survive(chunk.edits, pairs.edit, pairs.node)
+        edit, node = distinct // space.size, distinct % space.size
+        left = space.survive(chunk.edits, edit, node)
         if not bool(left.all()):
-            pairs = pairs.picked(left)
-        if not len(pairs.node):
+            edit, node = edit[left], node[left]
+        if not len(node):
             return chunk.nothing()
-        parts = [self._recomputed(chunk, inputs, part) for part in self._blocks(pairs)]
+        sizes = self._block_sizes(node)
+        blocks = zip(edit.split(sizes), node.split(sizes), strict=True)
+        parts = [self._recomputed(chunk, inputs, *block) for block in blocks]
         rows = parts[0] if len(parts) == 1 else torch.cat(parts)
         chunk.tally.bytes += 3 * rows.nbytes + 6 * distinct.nbytes
-        return ChangedRows(ptr_of(pairs.edit, len(chunk.edits)), pairs.node, rows)
+        return ChangedRows(ptr_of(edit, len(chunk.edits)), node, rows)
 
-    def _blocks(self, pairs: PairList) -> Iterator[PairList]:
-        """Some pairs at a time, so that their edges stay in cache."""
-        indptr, _ = self.nodes.sorted_by(self.index)
+    def _block_sizes(self, node: Tensor) -> list[int]:
+        """How many nodes are computed at a time, so that their edges stay in cache."""
+        indptr, _ = self.along.nodes.sorted_by(self.along.index)
         width = max(value.width for value in self.inputs)
-        ends = (indptr[pairs.node + 1] - indptr[pairs.node]).cumsum(0)
-        most = max(1, BLOCK_BYTES // (8 * max(width, 1)))
-        block = ends // most
-        start = 0
-        for size in torch.unique_consecutive(block, return_counts=True)[1].tolist():
-            yield pairs.picked(slice(start, start + size))
-            start += size
+        ends = (indptr[node + 1] - indptr[node]).cumsum(0)
+        block = ends // max(1, BLOCK_BYTES // (8 * max(width, 1)))
+        return torch.unique_consecutive(block, return_counts=True)[1].tolist()
 
-    def _recomputed(self, chunk: Chunk, inputs: Sequence[ChangedRows], pairs: PairList) -> Tensor:
-        indptr, sender = self.nodes.sorted_by(self.index)
-        owner, position, _ = expanded(indptr, pairs.node)
-        row, edit = sender[position], pairs.edit[owner]
-        left = self.edges.survive(chunk.edits, edit, row)
-        owner, row, edit = with_added(
-            chunk,
-            pairs,
-            self.edges,
-            self.index,
-            self.nodes,
-            (owner[left], row[left], edit[left]),
-        )
+    def _recomputed(
+        self, chunk: Chunk, inputs: Sequence[ChangedRows], edit: Tensor, node: Tensor
+    ) -> Tensor:
+        owner, row, whose = self.along.edges_of(chunk, edit, node)
         given = [
-            rows_at_pairs(value, changed, edit, row)
-            if value.space is self.edges
-            else rows_at_pairs(value, changed, pairs.edit, pairs.node)
+            rows_at_pairs(value, changed, whose, row)
+            if value.space is self.along.edges
+            else rows_at_pairs(value, changed, edit, node)
             for value, changed in zip(self.inputs, inputs, strict=True)
         ]
         chunk.tally.bytes += sum(rows.nbytes for rows in given) + 4 * owner.nbytes
@@ -128,20 +109,21 @@ class Grouped(Op):
 
 
 class _Group:
-    """Steps that work on the same edges, distinguished by the same nodes."""
+    """Ops that work on the same edges, distinguished by the same nodes."""
 
     def __init__(self, move: Move) -> None:
-        self.edges, self.nodes, self.index = move.edges, move.nodes, move.index
+        self.along = move
         self.ops: dict[Value, Op] = {}
 
     def takes(self, op: Op) -> bool:
         """Whether an operation stays among the edges into a node."""
         move = op.move()
+        along = self.along
         if move is None:
-            return op.rowwise and op.output.space in (self.edges, self.nodes)
-        if move.edges is not self.edges or move.nodes is not self.nodes:
+            return op.rowwise and op.output.space in (along.edges, along.nodes)
+        if move.edges is not along.edges or move.nodes is not along.nodes:
             return False
-        return move.index is self.index or torch.equal(move.index, self.index)
+        return move.index is along.index or torch.equal(move.index, along.index)
 
     def closed(self) -> list[Op]:
         """Up to the last reduction of what the edges gathered from an earlier one, or nothing."""
@@ -160,7 +142,7 @@ class _Group:
         for op in reversed(self.ops.values()):
             if op.output in needed:
                 kept.append(op)
-                needed |= {value for value in op.inputs}
+                needed.update(op.inputs)
         return kept[::-1]
 
 
@@ -187,9 +169,9 @@ def fuse_softmax(ops: list[Op], output: Value) -> list[Op]:
         if not members or not _alone(members, ops, output) or _weights_stay(members):
             continue
         own = {op.output for op in members}
-        inputs = {v: v for op in members for v in op.inputs if v not in own}
-        made[members[-1]] = Grouped(members, list(inputs.values()))
-        gone |= {op for op in members[:-1]}
+        inputs = dict.fromkeys(v for op in members for v in op.inputs if v not in own)
+        made[members[-1]] = Grouped(members, list(inputs))
+        gone.update(members[:-1])
     return [made.get(op, op) for op in ops if op not in gone]
 
 
@@ -210,8 +192,7 @@ def _joins(
 
 def _alone(members: Sequence[Op], ops: Sequence[Op], output: Value) -> bool:
     """Whether only the members read what they make, but for the last one's output."""
-    own = {op for op in members}
-    hidden = {op.output for op in members[:-1]}
+    hidden, own = {op.output for op in members[:-1]}, set(members)
     if output in hidden:
         return False
     return not any(value in hidden for op in ops if op not in own for value in op.inputs)

@@ -194,15 +194,12 @@ class Passed(LowRankOp):
         """See `Passed`."""
         (update,) = inputs
         edges, edits, n = self.op.edges, chunk.edits, chunk.num_nodes
-        backend, delta, base = chunk.backend, chunk.delta(edges), self._nothing
-        missing = self._missing(chunk)
+        missing, base = self._missing(chunk), self._nothing
         reach_ptr = ptr_of(missing.pairs // n, len(edits))
-        sources = backend.find_sources(edges, edits, update.apart, delta)
-        frontier = backend.expand(edges, edits, sources, (reach_ptr, missing.pairs % n), delta)
-        sure = torch.zeros(len(frontier.node), dtype=torch.bool, device=reach_ptr.device)
+        frontier = chunk.frontier(edges, update.apart, (reach_ptr, missing.pairs % n))
         none = ChangedRows(torch.zeros_like(reach_ptr), reach_ptr[:0], base.y[:0])
-        (rows,) = backend.propagate(
-            edges, sources, frontier, sure, base, update.apart, none, delta, None
+        (rows,) = chunk.backend.propagate(
+            edges, frontier, base, update.apart, none, chunk.delta(edges)
         )
         made = LowRankRows(self, update.shift, ChangedRows(frontier.ptr, frontier.node, rows))
         # A target that lost a removed source is divided by less.
@@ -243,7 +240,7 @@ class _Missing(NamedTuple):
 
 
 def low_rank(ops: Sequence[Op]) -> dict[Op, LowRankOp]:
-    """The low-rank form of the output of each op that has one, by the operation's id."""
+    """The low-rank form of the output of each op that has one."""
     moving: dict[Value, LowRankOp] = {}
     found: dict[Op, LowRankOp] = {}
     taken = 0.0

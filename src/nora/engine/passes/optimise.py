@@ -1,4 +1,4 @@
-"""Passes: rewrites of a program, each in its file, in the order that is declared here.
+"""Passes: rewrites of a program, in the order that is declared here; the longer ones have a file each.
 
 `PASSES` are functions from operations and the output to operations. After each, `check` verifies the
 program: every input is made before it is read, or given, and the output is made. Two more passes annotate
@@ -12,12 +12,74 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nora.engine.ir.op import Op, Value
-from nora.engine.passes.eliminate_dead import eliminate_dead
 from nora.engine.passes.fuse_aggregation import fuse_aggregation
-from nora.engine.passes.fuse_rows import fuse_rows
 from nora.engine.passes.fuse_softmax import fuse_softmax
-from nora.engine.passes.keep_base_rows import keep_base_rows
 from nora.engine.program import Program
+
+
+def eliminate_dead(ops: list[Op], output: Value) -> list[Op]:
+    """Pass: eliminate operations whose results nothing reads."""
+    read = {output}
+    kept = []
+    for op in reversed(ops):
+        if op.output in read:
+            kept.append(op)
+            read.update(op.inputs)
+    return kept[::-1]
+
+
+def fuse_rows(ops: list[Op], output: Value) -> list[Op]:
+    """Pass: fuse successive row-wise operations, if nothing else reads the values in between."""
+    readers = {output: 2}
+    for op in ops:
+        for value in set(op.inputs):
+            readers[value] = readers.get(value, 0) + 1
+    made: dict[Value, Op] = {}
+    for op in ops:
+        while pair := _joined(op, made, readers):
+            inner, both = pair
+            del made[inner.output]
+            for value in set(inner.inputs) & set(op.inputs):
+                readers[value] -= 1
+            op = both
+        made[op.output] = op
+    return list(made.values())
+
+
+def _joined(op: Op, made: dict[Value, Op], readers: dict[Value, int]) -> tuple[Op, Op] | None:
+    """The first op that this one can take into itself, and what both become."""
+    for value in op.inputs:
+        inner = made.get(value)
+        if inner is not None and readers[value] == 1:
+            both = op.absorbed(inner)
+            if both is not None:
+                return inner, both
+    return None
+
+
+def keep_base_rows(ops: list[Op], output: Value) -> None:
+    """Pass: compute the original rows that the operations read, and free the others."""
+    output.base_rows()
+    needed = dict.fromkeys(value for op in ops for value in op.needs())
+    needed[output] = None
+    for value in needed:
+        if value.stored:
+            value.base_rows()
+    # What is not stored is made of what it comes from, whenever it is asked for.
+    waiting = [value for value in needed if not value.stored]
+    while waiting:
+        value = waiting.pop()
+        for source in value.op.inputs if value.op is not None else ():
+            if source not in needed:
+                needed[source] = None
+                if source.stored:
+                    source.base_rows()
+                else:
+                    waiting.append(source)
+    for op in ops:
+        if op.output not in needed and op.output.op is not None:
+            op.output.base = None
+
 
 PASSES = (eliminate_dead, fuse_softmax, fuse_aggregation, fuse_rows)
 

@@ -128,7 +128,7 @@ class Reader:
 
     Raises:
         FileNotFoundError: When it is not such a folder.
-        DamagedError: When it is not as it was written.
+        DamagedError: When it was changed after it was written.
     """
 
     def __init__(self, folder: Path, check: Check = "quick") -> None:
@@ -154,7 +154,7 @@ class Reader:
                 f"{FORMAT}: prepare it again"
             )
         if self.manifest.get("sha256") != _manifest_digest(self.manifest):
-            raise DamagedError(f"{path} is not as it was written: prepare the engine again")
+            raise DamagedError(f"{path} was changed after it was written: prepare the engine again")
         self._tensors: dict[int, Tensor] = {}
         try:
             for about in self.manifest["files"]:
@@ -176,7 +176,7 @@ class Reader:
                 f"{path} has {size:,} bytes instead of {about['bytes']:,}: prepare the engine again"
             )
         if (sha256_of if whole else quick_digest)(path) != about["sha256" if whole else "quick"]:
-            raise DamagedError(f"{path} is not as it was written: prepare the engine again")
+            raise DamagedError(f"{path} was changed after it was written: prepare the engine again")
 
     @property
     def bytes(self) -> int:

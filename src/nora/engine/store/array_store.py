@@ -110,7 +110,7 @@ def made_once(kind: str, make: Callable[[], Made]) -> Made:
 
 
 class Mover(Protocol):
-    """Where large tensors go as soon as they are made."""
+    """Moves large tensors to disk as soon as they are made."""
 
     def move(self, tensor: Tensor) -> Tensor:
         """The same tensor, mapped from a file."""

@@ -154,8 +154,7 @@ def _attributes(one: Any, read: set[int]) -> dict[str, Any]:
         own = (each.name for each in fields(one))
         found |= {name: vars(one)[name] for name in own if isinstance(vars(one)[name], Tensor)}
     if isinstance(one, Space) and one._sorted:
-        triples = one._sorted.values()
-        found["_kept_sorted"] = tuple(tensor for triple in triples for tensor in triple)
+        found["_kept_sorted"] = sum(((*csr, index) for index, csr in one._sorted.items()), ())
     return found
 
 

@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nora.engine.trace.trace import Call, Comparison, Ref, Trace, TracedOp, name_of
-from nora.engine.trace.trees import leaves
+from nora.engine.trace.trace import Call, Comparison, Ref, Trace, TracedOp, leaves, name_of
 from nora.engine.unsupported import UnsupportedError
 from nora.model.lines import Line
 
@@ -104,25 +103,25 @@ def align(traces: list[Trace]) -> AlignedProgram:
         for mine, its in zip(main.ops, other.ops, strict=False):
             if mine.func is its.func and len(mine.outs) != len(its.outs):
                 raise UnsupportedError(
-                    f"{mine.name} at {mine.line} gives another number of tensors on other graphs "
-                    "(do all rows in one operation, not one after the other in a loop)"
+                    f"{mine.name} at {mine.line} returns another number of tensors on other graphs "
+                    "(compute all rows in one operation, not in a loop)"
                 )
             if mine.func is not its.func or mine.outs != its.outs:
                 here, there = f"{mine.name} at {mine.line}", f"{its.name} at {its.line}"
                 parting = f"{here}, but {there}" if here != there else f"before {here} or there"
                 raise UnsupportedError(
-                    f"the model does something else on other graphs: {parting} (no branch or loop may "
+                    f"the model runs other operations on other graphs: {parting} (no branch or loop may "
                     "depend on the graph)"
                 )
         if len(main.ops) != len(other.ops):
             longer = main.ops if len(main.ops) > len(other.ops) else other.ops
             odd = longer[min(len(main.ops), len(other.ops))]
             raise UnsupportedError(
-                f"the model does something more on some graphs: {odd.name} at {odd.line} "
+                f"the model runs {odd.name} on some graphs only, at {odd.line} "
                 "(no branch or loop may depend on the graph)"
             )
         if main.inputs != other.inputs or main.output != other.output:
-            raise UnsupportedError("the model returns something else on other graphs")
+            raise UnsupportedError("the structure of the model's output depends on the graph")
     ops = [_merged(ops) for ops in zip(*(trace.ops for trace in traces), strict=True)]
     foreign = {
         number
@@ -225,12 +224,12 @@ def _argument(op: TracedOp, place: int, argument: Any) -> Any:
 
 
 def _joined(given: list[Any], op: TracedOp) -> Any:
-    """What several graphs' arguments are together."""
+    """The arguments of several graphs' operations as one value."""
     first = given[0]
     if isinstance(first, list | tuple):
         if any(not isinstance(other, list | tuple) or len(other) != len(first) for other in given):
             raise UnsupportedError(
-                f"{op.name} takes another number of things on other graphs, at {op.line}"
+                f"{op.name} takes another number of arguments on other graphs, at {op.line}"
             )
         return [_joined(list(each), op) for each in zip(*given, strict=True)]
     if isinstance(first, Ref):

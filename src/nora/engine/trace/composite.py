@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.nn import HypergraphConv
 from torch_geometric.utils import coalesce, scatter, sparse
 
 from nora.engine.trace.stand_ins import operation, original_function, own, stands_in
@@ -72,6 +73,19 @@ def _fits(edge_index: Tensor, num_nodes: Any) -> bool:
         if edge_index.dim() != 2 or edge_index.dtype != torch.long:
             return False
         return num_nodes is None or not edge_index.numel() or int(edge_index.max()) < num_nodes
+
+
+@stands_in(HypergraphConv.__module__, "HypergraphConv.forward")
+def _hypergraph(self, x, hyperedge_index, hyperedge_weight, hyperedge_attr, num_edges):
+    """Where hyperedges are numbered as nodes are, there are as many; PyG reads the largest number.
+
+    Rows that no edge leads to are not read, so that their number changes nothing.
+    """
+    if num_edges is None and _fits(hyperedge_index, x.size(0)):
+        num_edges = x.size(0)
+    return original_function("HypergraphConv.forward")(
+        self, x, hyperedge_index, hyperedge_weight, hyperedge_attr, num_edges
+    )
 
 
 def _matrix_of(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from nora.engine.trace.pass_inputs import PAIRS, RELATION, decodes, tensors_of, with_own_memory
 from nora.engine.trace.recorder import record
 from nora.engine.trace.samples import with_pairs
 from nora.engine.trace.trace import TooLongError, Trace
@@ -18,10 +19,47 @@ from nora.graph.node_index import Graph
 from nora.model import Problem
 from nora.model.preserve import CheckedRemoval
 from nora.model.task import Task
-from nora.model.tasks.link_prediction import LinkPrediction
+from nora.model.tasks.link_prediction import LinkPrediction, dot_product
 
 # A graph with the task on it, and the node that it lacks, if any.
 TraceInput = tuple[Graph, Task, int | None]
+# The names of the inputs of a pass that a link task adds.
+PAIRS, RELATION = "the pairs", "the relation of each pair"
+
+
+def tensors_of(data: Graph) -> dict[str, Tensor]:
+    """Every tensor of a graph, by a name of its own."""
+    found = {}
+    for store in data.stores:
+        for key, value in sorted(store.items()):
+            if isinstance(value, Tensor):
+                found[f"{getattr(store, '_key', None)}/{key}"] = value
+    return found
+
+
+def with_own_memory(data: Graph) -> Graph:
+    """A graph whose tensors share no memory with each other, as those of its parts do not.
+
+    Two edge types may have one `edge_index` tensor between them; without a node they have two.
+    """
+    new, seen = data, set[int]()
+    for place, store in enumerate(data.stores):
+        for key, value in sorted(store.items()):
+            if not isinstance(value, Tensor) or value.layout != torch.strided or not value.numel():
+                continue
+            memory = value.untyped_storage().data_ptr()
+            if memory in seen:
+                new = copy.copy(data) if new is data else new
+                new.stores[place][key] = value.clone()
+            seen.add(memory)
+    return new
+
+
+def decodes(problem: Problem) -> bool:
+    """Whether the program ends in the scores of pairs; else it ends in the model's own output."""
+    return isinstance(problem.task, LinkPrediction) and (
+        problem.direct or problem.task.decoder is not dot_product
+    )
 
 
 def trace_on(
@@ -50,7 +88,7 @@ def trace_on(
 
 
 def _traced(
-    problem: Problem, data: Graph, task: Task, gone: int | None, watched: Mapping[str, nn.Module]
+    problem: Problem, data: Graph, task: Task, removed: int | None, watched: Mapping[str, nn.Module]
 ) -> tuple[Trace, Tensor]:
     """The trace of the model, and of the decoder where there is one, on a graph, and the model's output.
 
@@ -70,13 +108,12 @@ def _traced(
         if not decodes(problem) or problem.direct:
             return output
         assert isinstance(task, LinkPrediction)
-        more = () if task.relation is None else (task.relation,)
-        return task.decoder(output, task.pairs, *more)
+        return task.scores_of(output)
 
     start = time.perf_counter()
     trace = record(run, inputs, watched)
-    if gone is not None and gone not in problem.checked_removals:
-        problem.checked_removals[gone] = CheckedRemoval(made[0], time.perf_counter() - start)
+    if removed is not None and removed not in problem.checked_removals:
+        problem.checked_removals[removed] = CheckedRemoval(made[0], time.perf_counter() - start)
     return trace, made[0]
 
 

@@ -8,7 +8,7 @@ memory. No values are kept, so that a pass over a large graph costs what the pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from threading import RLock
@@ -20,14 +20,11 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from nora.engine.trace.plain_ops import plain_operations
-from nora.engine.trace.schemas import schema_facts
-from nora.engine.trace.scripts import scripts_checked
+from nora.engine.trace.aliasing import Link, put_back, schema_facts
+from nora.engine.trace.plain_ops import plain_operations, scripts_checked
 from nora.engine.trace.simplify import simplified
 from nora.engine.trace.size_log import SizeLog, plain_number, sizes_noted
-from nora.engine.trace.trace import Call, Ref, TooLongError, Trace, TracedOp
-from nora.engine.trace.trees import leaves, mapped
-from nora.engine.trace.view_writes import Link, put_back
+from nora.engine.trace.trace import Call, Ref, TooLongError, Trace, TracedOp, leaves, mapped
 from nora.model.lines import Line, current_line
 
 aten = torch.ops.aten
@@ -40,7 +37,7 @@ _ONE_AT_A_TIME = RLock()
 
 @dataclass
 class _Memory:
-    """What shares one piece of memory: its first tensor's number, and how often it was written to."""
+    """A piece of memory: its first tensor's number, and how often it was written to."""
 
     ref: StorageWeakRef
     root: int
@@ -178,6 +175,22 @@ class _Recorder(TorchDispatchMode):
         )
         return number
 
+    def _append(
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        outs: Sequence[int | None],
+        results: Sequence[Any],
+        **more: Any,
+    ) -> None:
+        """Write an operation on the trace, with the shapes and types of its results."""
+        tensors = [one if isinstance(one, Tensor) else None for one in results]
+        shapes = tuple(() if t is None else tuple(t.shape) for t in tensors)
+        dtypes = tuple(None if t is None else t.dtype for t in tensors)
+        op = TracedOp(func, args, kwargs, tuple(outs), shapes, dtypes, self.line, **more)
+        self.trace.ops.append(op)
+
     def _read(
         self,
         func: Any,
@@ -212,19 +225,8 @@ class _Recorder(TorchDispatchMode):
             )
             self._known[leaf] = _Known(number, memory.version, (*known.chain, link))
             outs.append(number)
-        tensors = [leaf if isinstance(leaf, Tensor) else None for leaf in results]
-        self.trace.ops.append(
-            TracedOp(
-                func,
-                given_args,
-                given_kwargs,
-                tuple(outs),
-                tuple(() if t is None else tuple(t.shape) for t in tensors),
-                tuple(None if t is None else t.dtype for t in tensors),
-                self.line,
-                result=out if len(results) == 1 and tensors[0] is None else None,
-            )
-        )
+        value = out if len(results) == 1 and not isinstance(results[0], Tensor) else None
+        self._append(func, given_args, given_kwargs, outs, results, result=value)
 
     def _write(
         self,
@@ -247,18 +249,7 @@ class _Recorder(TorchDispatchMode):
         if plain is not None and any(name == "out" for _, name in written):
             given_kwargs = {key: value for key, value in given_kwargs.items() if key != "out"}
         numbers = [self._next() for _ in targets]
-        self.trace.ops.append(
-            TracedOp(
-                plain or func,
-                given_args,
-                given_kwargs,
-                tuple(numbers),
-                tuple(tuple(t.shape) for t in targets),
-                tuple(t.dtype for t in targets),
-                self.line,
-                problem=problem,
-            )
-        )
+        self._append(plain or func, given_args, given_kwargs, numbers, targets, problem=problem)
         for target, number in zip(targets, numbers, strict=True):
             self._renew(target, number)
 
@@ -274,11 +265,7 @@ class _Recorder(TorchDispatchMode):
         known, number = self._known[tensor], self._next()
         link = Link(func, given_args[1:], given_kwargs, None, before, tuple(tensor.shape))
         self._known[tensor] = _Known(number, known.version, (*known.chain, link))
-        self.trace.ops.append(
-            TracedOp(
-                func, given_args, given_kwargs, (number,), (link.after,), (tensor.dtype,), self.line
-            )
-        )
+        self._append(func, given_args, given_kwargs, [number], [tensor])
 
     def _renew(self, tensor: Tensor, number: int) -> None:
         memory, known = self._memory_of(tensor), self._known.get(tensor)

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from nora.engine.trace.trace import Ref, Trace, TracedOp, name_of
-from nora.engine.trace.trees import mapped
+from nora.engine.trace.trace import Ref, Trace, TracedOp, mapped, name_of
 
 aten = torch.ops.aten
 
@@ -25,7 +24,7 @@ _SYNONYMS = {
 
 @cache
 def _synonym(func: Any) -> Any:
-    """What an operation is the same as, if it is in that list."""
+    """The equivalent of an operation, if it is in that list."""
     if any(argument.name == "dtype" for argument in func._schema.arguments):
         return None
     return _SYNONYMS.get(name_of(func))
@@ -84,19 +83,7 @@ def simplified(trace: Trace) -> Trace:
             func = synonym
             if synonym is aten.reshape.default:
                 args, kwargs = (args[0], list(op.shapes[0])), {}
-        ops.append(
-            TracedOp(
-                func,
-                args,
-                kwargs,
-                tuple(outs),
-                op.shapes,
-                op.dtypes,
-                op.line,
-                op.result,
-                op.problem,
-            )
-        )
+        ops.append(replace(op, func=func, args=args, kwargs=kwargs, outs=tuple(outs)))
         starts.append(len(ops))
     calls = [
         replace(

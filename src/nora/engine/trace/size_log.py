@@ -21,16 +21,18 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial, reduce
 from pathlib import Path
-from threading import local
+from threading import Thread, local
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch._functorch import vmap
+from torch._ops import OpOverload, OpOverloadPacket
 
 from nora.engine.trace.plain_ops import Rewritten
 from nora.engine.trace.trace import Comparison, Ref, TooLongError
@@ -97,14 +99,14 @@ def _is_ours(file: str) -> bool:
 
 
 class _Number:
-    """What `Size` and `Fraction` have in common."""
+    """The base of `Size` and `Fraction`."""
 
     def __init__(self, value: Any, expression: Expression, log: SizeLog) -> None:
         self.value, self.expression, self.log = value, expression, log
 
     @property
     def node(self) -> Any:
-        """What torch asks where it needs the number itself."""
+        """The node that torch asks if it needs the number itself."""
         return self
 
     def guard_int(self, *_: Any) -> int:
@@ -122,7 +124,7 @@ class _Number:
         return getattr(function, method)(*map(plain_number, inputs), **options)
 
     def __getattr__(self, name: str) -> Any:
-        """What else a number has (`bit_length`, `numerator`)."""
+        """The other attributes of a number (`bit_length`, `numerator`)."""
         found = getattr(self.value, name)
         self.log.note("plain", self.expression)
         return found
@@ -224,7 +226,7 @@ def _compared(operation: str) -> Any:
 
 
 def _leaving(function: Callable[..., Any], operation: str = "plain", rounded: bool = False) -> Any:
-    """What reads the number itself."""
+    """The methods that read the number itself."""
 
     def method(self: Any, *others: Any) -> Any:
         whole = ("trunc", self.expression) if rounded else self.expression
@@ -265,7 +267,7 @@ _CROSS = (torch.cross, torch.Tensor.cross)
 # Sizes in another guise, and text.
 _OWN_VALUES = (
     torch.Tensor.stride, torch.Tensor.nbytes.__get__, torch.Tensor.untyped_storage, torch.Tensor.storage,  # type: ignore[attr-defined]
-    torch.Tensor.__repr__, torch.Tensor.__format__,
+    torch.Tensor.storage_offset, torch._shape_as_tensor, torch.Tensor.__repr__, torch.Tensor.__format__,
 )  # fmt: skip
 # Functions of torch that return or use a size.
 _WATCHED = {
@@ -275,7 +277,7 @@ _WATCHED = {
 # Arguments that contain no size.
 _PLAIN = frozenset({Tensor, torch.nn.Parameter, int, float, bool, type(None), str})
 # Where torch's methods of tensors that are written in Python are.
-_METHODS = (torch._tensor.__file__, torch.overrides.__file__)
+_METHODS = (torch._tensor.__file__, torch.overrides.__file__, torch._ops.__file__)
 # What torch raises where a size does not fit.
 _MISFITS = (RuntimeError, IndexError, ValueError)
 
@@ -313,6 +315,8 @@ class SizeMode(Rewritten):
         if sizes and isinstance(out, bool | int | float):
             for one in sizes:
                 log.note("plain", one.expression)
+        if isinstance(func, OpOverload | OpOverloadPacket) and isinstance(out, int | list):
+            log.values(args[0])  # torch.ops.aten.size and its kin, below what is watched
         if func not in _WATCHED:
             return out
         if func == _SHAPE or (func is torch.Tensor.size and isinstance(out, torch.Size)):
@@ -339,7 +343,7 @@ class SizeMode(Rewritten):
         return made(*args, **kwargs)
 
     def _given(self, argument: Any, sizes: list[Any]) -> Any:
-        """What torch is given, with plain numbers for sizes, which are collected."""
+        """The arguments for torch, with plain numbers for sizes, which are collected."""
         kind = type(argument)
         if kind in _NUMBERS:
             sizes.append(argument)
@@ -373,6 +377,18 @@ def _is_called_by_user() -> bool:
     return frame is not None and is_own_file(frame.f_code.co_filename)
 
 
+def _noting_threads(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that starts work in another thread, which no mode of torch follows."""
+
+    def started(*args: Any, **kwargs: Any) -> Any:
+        log = getattr(_here, "log", None)
+        if log is not None:
+            log.enter("thread")
+        return function(*args, **kwargs)
+
+    return started
+
+
 _len = builtins.len
 _here = local()
 
@@ -387,11 +403,14 @@ def _measured(sized: Any, /) -> int:
 
 @contextmanager
 def sizes_noted(log: SizeLog) -> Iterator[SizeMode]:
-    """What this thread does with sizes is noted in `log`; one thread at a time (see `record`)."""
+    """Log in `log` how this thread uses sizes; one thread at a time (see `record`)."""
     outer, before = getattr(_here, "log", None), builtins.len
+    start, submit = Thread.start, ThreadPoolExecutor.submit
     batch, made = vmap._validate_and_get_batch_size, torch.Tensor._make_wrapper_subclass
     with SizeMode(log) as mode:
         _here.log, builtins.len = log, _measured
+        Thread.start = _noting_threads(start)  # type: ignore[method-assign]
+        ThreadPoolExecutor.submit = _noting_threads(submit)  # type: ignore[method-assign]
         # These two are asked for by C++ alone.
         vmap._validate_and_get_batch_size = lambda *given: plain_number(batch(*given))
         torch.Tensor._make_wrapper_subclass = partial(mode.wrapper, made)  # type: ignore[method-assign]
@@ -399,6 +418,7 @@ def sizes_noted(log: SizeLog) -> Iterator[SizeMode]:
             yield mode
         finally:
             log.open = False
+            Thread.start, ThreadPoolExecutor.submit = start, submit  # type: ignore[method-assign]
             _here.log, builtins.len, vmap._validate_and_get_batch_size = outer, before, batch
             if outer is None:
                 del torch.Tensor._make_wrapper_subclass  # the inherited one is back

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nora.engine.trace.trace import Comparison, Ref, Trace
-from nora.engine.trace.trees import leaves, mapped
+from nora.engine.trace.trace import Comparison, Ref, Trace, leaves, mapped
 from nora.model.lines import Line
 
 RecordedSizes = dict[str, Any]
@@ -50,13 +49,13 @@ def with_sizes(trace: Trace, sizes: RecordedSizes) -> Trace:
     operations, calls = sizes["operations"], sizes["calls"]
     if len(operations) != len(trace.ops) or len(calls) != len(trace.calls):
         raise OtherTraceError(
-            f"{len(operations)} operations and {len(calls)} calls are known, {len(trace.ops)} and "
-            f"{len(trace.calls)} are made"
+            f"expected {len(operations)} operations and {len(calls)} calls, got {len(trace.ops)} and "
+            f"{len(trace.calls)}"
         )
     new = []
     for op, (name, numbers, shapes, result) in zip(trace.ops, operations, strict=True):
         if name != op.name or [len(s) for s in shapes] != [len(s) for s in op.shapes]:
-            raise OtherTraceError(f"{op.name} at {op.line} is known as {name}")
+            raise OtherTraceError(f"expected {name}, got {op.name} at {op.line}")
         args, kwargs = _with_numbers((op.args, op.kwargs), numbers, op.name)
         new.append(
             replace(
@@ -70,12 +69,12 @@ def with_sizes(trace: Trace, sizes: RecordedSizes) -> Trace:
     called = []
     for call, (name, numbers) in zip(trace.calls, calls, strict=True):
         if name != call.name:
-            raise OtherTraceError(f"the call of {call.name} is known as one of {name}")
+            raise OtherTraceError(f"expected a call of {name}, got {call.name}")
         args, kwargs = _with_numbers((call.args, call.kwargs), numbers, name)
         called.append(replace(call, args=args, kwargs=kwargs))
     if "comparisons" not in sizes:
         raise OtherTraceError(
-            "an earlier version did not note comparisons of sizes: prepare it again"
+            "it was saved by an earlier version, without comparisons of sizes: prepare it again"
         )
     comparisons = [
         Comparison(operation, tuple(_read(part) for part in operands), at, Line(*line), own)
@@ -109,6 +108,6 @@ def _numbers(tree: Any) -> list[int | float]:
 
 def _with_numbers(tree: Any, numbers: list[int | float], where: str) -> Any:
     if len(_numbers(tree)) != len(numbers):
-        raise OtherTraceError(f"{where} takes another number of sizes than is known")
+        raise OtherTraceError(f"{where} takes another number of sizes than the saved one")
     left = iter(numbers)
     return mapped(lambda leaf: leaf if _number(leaf) is None else next(left), tree)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import unwrap
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -67,7 +68,7 @@ def _found(module: str, name: str) -> Any:
     """A function of a package, if that is imported."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
+        found = unwrap(getattr(found, part, None))  # type: ignore[arg-type]
     return found if isinstance(found, FunctionType) else None
 
 
@@ -92,7 +93,7 @@ def _arguments(code: CodeType) -> tuple[str, ...]:
 
 @contextmanager
 def stand_ins_installed() -> Iterator[None]:
-    """What stands in is called, under whatever name a model knows a function.
+    """Call the stand-ins, under whatever name a model knows a function.
 
     It has the defaults of what it stands in for. A version of a package whose function takes other arguments
     keeps its own code: it is then followed as it runs. One thread at a time may be in here; see `record`.

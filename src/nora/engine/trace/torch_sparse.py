@@ -36,7 +36,7 @@ def _sorted_entries(row: Tensor, col: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @operation("row_pointers(Tensor row, SymInt size) -> Tensor")
 def _row_pointers(row: Tensor, size: int) -> Tensor:
-    """Where the entries of each row begin and end `[size + 1]`."""
+    """The starts and ends of the entries of each row `[size + 1]`."""
     return torch.searchsorted(row, torch.arange(size + 1, device=row.device))
 
 
@@ -174,7 +174,7 @@ def _counted(index: Tensor, size: int) -> Tensor:
 
 
 def _product(matrix: Any, dense: Tensor, reduce: str) -> Tensor:
-    """What every entry reads from its column, times the entry, reduced at its row."""
+    """The product of every entry with the row of its column, reduced at the entry's row."""
     storage = matrix.storage
     rows, value = dense[storage.col()], storage.value()
     if value is not None:

@@ -1,1 +1,1 @@
-"""What can be predicted: one file per task."""
+"""Tasks, one per file."""

@@ -120,9 +120,13 @@ class LinkPrediction(Task):
 
     def decode(self, z: Tensor, pairs: Tensor, relation: Tensor | None = None) -> Tensor:
         """Link probabilities of arbitrary `pairs` `[2, P]` of rows of `z`."""
-        if relation is None:
-            return self.from_scores(self.decoder(z, pairs))
-        return self.from_scores(self.decoder(z, pairs, relation))
+        more = () if relation is None else (relation,)
+        return self.from_scores(self.decoder(z, pairs, *more))
+
+    def scores_of(self, output: Tensor) -> Tensor:
+        """What the decoder returns for the pairs `[P]`, from the model's output `[N, D]`."""
+        more = () if self.relation is None else (self.relation,)
+        return self.decoder(output, self.pairs, *more)
 
     def from_scores(self, score: Tensor) -> Tensor:
         """Link probabilities from what the decoder returns."""
@@ -137,27 +141,26 @@ class LinkPrediction(Task):
                 f"returned {list(output.shape)}. One that scores pairs itself needs a forward with "
                 "an argument edge_label_index, and no forward=…"
             )
-        given = () if self.relation is None else (self.relation,)
-        self.check_scores(self.decoder(output, self.pairs, *given), "the decoder")
+        self.check_scores(self.scores_of(output), "the decoder")
 
     def check_pairs(self, num_nodes: int) -> None:
         """Raise when pairs leave the graph."""
         check_in_range(self.pairs, num_nodes, "pairs name")
 
-    def check_scores(self, score: Tensor, who: str) -> None:
+    def check_scores(self, score: Tensor, source: str) -> None:
         """Raise when there is not one score per pair, or they are of another return type.
 
         Args:
             score: What the decoder returned, or a model that scores pairs itself.
-            who: Which of the two, in words.
+            source: What returned the scores, in words.
         """
         if not isinstance(score, Tensor) or list(score.shape) != [self.pairs.size(1)]:
             raise ValueError(
-                f"{who} must return one score per pair, shape [{self.pairs.size(1)}]; it "
+                f"{source} must return one score per pair, shape [{self.pairs.size(1)}]; it "
                 f"returned {list(getattr(score, 'shape', []))}"
             )
         if isinstance(self.return_type, DefaultReturnType) and self.decoder is not dot_product:
-            reject_unit_interval(score, who, "LinkPrediction")
+            reject_unit_interval(score, source, "LinkPrediction")
         check_range(self.from_scores(score), str(self.return_type))
 
     def to(self, device: torch.device) -> LinkPrediction:

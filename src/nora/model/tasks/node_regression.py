@@ -51,6 +51,6 @@ class NodeRegression(NodeTask):
                 f"the model returned {list(output.shape)}"
             )
         if not output.is_floating_point():
-            raise ValueError(f"node regression needs numbers with a point, got {output.dtype}")
+            raise ValueError(f"node regression needs floating-point outputs, got {output.dtype}")
         if not bool(torch.isfinite(output if rows is None else output[rows]).all()):
             raise ValueError("the model predicts NaN or infinite values on this graph")

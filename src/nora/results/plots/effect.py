@@ -1,4 +1,4 @@
-"""Who changes, from where to where: one row per prediction, an arrow from before to after.
+"""A plot of an effect: one row per prediction, with an arrow from before to after.
 
 Of a node the arrow shows the probability of the class it moves towards: the new class where the
 prediction flips, else the one that gains most. Of a pair it shows the probability of the link.
@@ -141,18 +141,18 @@ def _of_node(effect: Effect, node: int, class_names: Sequence[str] | None) -> _A
 
 
 def _title(effect: Effect) -> str:
-    """What went, and what that does."""
-    gone = [figure_text(node_name(effect, node), 20) for node in effect.removed]
+    """The title: what is removed, and how many predictions change."""
+    removed = [figure_text(node_name(effect, node), 20) for node in effect.removed]
     for edge in effect.removed_edges:
-        gone.append(
+        removed.append(
             "edge " + " – ".join(figure_text(node_name(effect, end, ""), 12) for end in edge)
         )
-    more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
+    more = f" and {len(removed) - NAMED:,} more" if len(removed) > NAMED else ""
     changed, flipped = effect.noticed, len(effect.flips())
     does = f"{count(changed, effect.item)} {'changes' if changed == 1 else 'change'}"
     if changed and effect.flipping:
         does += f", {f'{flipped:,}' if flipped else 'none'} of them {effect.flipping}"
-    return f"Without {', '.join(gone[:NAMED])}{more}\n{does}"
+    return f"Without {', '.join(removed[:NAMED])}{more}\n{does}"
 
 
 def _draw(axes: Axes, arrows: list[_Arrow]) -> None:

@@ -78,20 +78,20 @@ def edge_influence_html(scores: EdgeInfluence) -> str:
 @result_html.register
 def effect_html(effect: Effect) -> str:
     """The predictions that change most."""
-    gone = [_named(effect, node) for node in effect.removed]
-    gone += [
+    removed = [_named(effect, node) for node in effect.removed]
+    removed += [
         "edge " + " – ".join(_named(effect, end, "") for end in e[-2:])
         for e in effect.removed_edges
     ]
-    more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
+    more = f" and {len(removed) - NAMED:,} more" if len(removed) > NAMED else ""
     changed, flips = effect.noticed, len(effect.flips())
-    turned = f", {flips:,} {effect.flipping}" if effect.flipping else ""
+    flipping = f", {flips:,} {effect.flipping}" if effect.flipping else ""
     about = [
-        f"{count(changed, effect.item)} changed" + turned,
+        f"{count(changed, effect.item)} changed" + flipping,
         f"{number(effect.total)} in all",
         f"{effect.task} task",
     ]
-    return html_table(effect.top(SHOWN), f"Without {', '.join(gone[:NAMED])}{more}", about)
+    return html_table(effect.top(SHOWN), f"Without {', '.join(removed[:NAMED])}{more}", about)
 
 
 @result_html.register
@@ -107,7 +107,7 @@ def fragile_html(fragile: Fragile) -> str:
 
 @result_html.register
 def flip_html(flip: Flip) -> str:
-    """What goes, and what is proved of it."""
+    """The removal, and the proof."""
     called = flip.names[flip.node] if flip.names and isinstance(flip.node, int) else flip.node
     title = f"Node {called}: {flip.class_name(flip.from_class)}"
     if flip.size:

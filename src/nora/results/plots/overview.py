@@ -141,7 +141,7 @@ def _layout(graph: nx.Graph, nodes: pd.DataFrame, seed: int) -> np.ndarray:
     start = np.stack([np.cos(turn), np.sin(turn)], axis=1) + random.normal(0, 0.5, (len(nodes), 2))
     weighted = nx.Graph()
     weighted.add_nodes_from(graph)
-    # Ties of hubs pull less, as in GCN's normalisation: else all hubs meet in the middle.
+    # Edges of hubs pull less, as in GCN's normalisation: else all hubs meet in the middle.
     weighted.add_weighted_edges_from(
         (i, j, 3 / np.sqrt(graph.degree[i] * graph.degree[j])) for i, j in graph.edges
     )

@@ -37,7 +37,7 @@ class Picture(Figure):
 
 
 def node_name(result: Influence | Effect, node: int | tuple[str, int], what: str = "node ") -> str:
-    """What a node is called: its name, `author 17` where nodes have types, else `node 17`.
+    """A node in words: its name, `author 17` if nodes have types, else `node 17`.
 
     Args:
         result: Whose names and types count.

@@ -1,4 +1,4 @@
-"""What all figures share. They are drawn without pyplot: no global state, no window, the same everywhere."""
+"""The style of all figures. They are drawn without pyplot: without global state or a window."""
 
 from __future__ import annotations
 

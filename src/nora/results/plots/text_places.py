@@ -75,7 +75,7 @@ def place_labels(axes: Axes, labels: Iterable[Label], points: np.ndarray) -> lis
 
 
 def _offsets(half_width: float, half_height: float) -> Iterable[tuple[float, float]]:
-    """Where the label's centre may lie: around the point, near ones first."""
+    """Candidates for the label's centre: around the point, nearest first."""
     for distance in (6, 14, 26, 42, 62, 88):
         for angle in np.linspace(0, 2 * np.pi, 16, endpoint=False):
             dx, dy = np.cos(angle), np.sin(angle)

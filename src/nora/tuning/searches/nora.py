@@ -73,7 +73,7 @@ def _search_gradient(
     settings = [(w, p, beta) for w in WEIGHTINGS for p in NORMS for beta in BETAS]
     total = labelled.influence.new_zeros(len(settings), len(labelled.nodes))
     norms: list[dict[tuple[str, float], Tensor]] = []
-    around: list[Degrees] = []
+    neighbour_degrees: list[Degrees] = []
     for problem in problems:
         mine: dict[tuple[str, float], Tensor] = {}
         for weighting in WEIGHTINGS:
@@ -84,13 +84,13 @@ def _search_gradient(
             part = gradient_part(mine[weighting, p], degree, beta)
             total[row] += part[labelled.nodes].double()
         norms.append(mine)
-        around.append(degree)
+        neighbour_degrees.append(degree)
     correlation = labelled.pearson(total)
     best = int(correlation.argmax())
     weighting, p, beta = settings[best]
     parts = [
         gradient_part(mine[weighting, p], degree, beta)
-        for mine, degree in zip(norms, around, strict=True)
+        for mine, degree in zip(norms, neighbour_degrees, strict=True)
     ]
     options = {"beta": beta, "p": p, "weighting": weighting}
     return Found(options, float(correlation[best]), len(settings)), parts

@@ -1,1 +1,1 @@
-"""The inner loops: compiled by Numba on the CPU, or plain torch on any device."""
+"""The inner loops: compiled by Numba, or plain torch."""

@@ -18,30 +18,27 @@ class PairArrays(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Arrays of the size of the graph that are clean (−1, 0, 0) on entry and on return."""
+    """Marks of nodes (−1, 0, 0), clean on entry and on return."""
 
     slot: np.ndarray
     loss: np.ndarray
     lost: np.ndarray
 
 
-class SourceArrays(NamedTuple):
-    """Whose messages change: `source`, `row` and `scale` of `Frontier`."""
+class FrontierArrays(NamedTuple):
+    """The fields of `Frontier`."""
 
+    source_ptr: np.ndarray
     source: np.ndarray
     row: np.ndarray
     scale: np.ndarray
-
-
-class FrontierArrays(NamedTuple):
-    """Where they arrive: the same fields of `Frontier`."""
-
     edge_ptr: np.ndarray
     slot: np.ndarray
     also: np.ndarray
     ptr: np.ndarray
     node: np.ndarray
     norm_dst: np.ndarray
+    edges_changed: np.ndarray
 
 
 class SumArrays(NamedTuple):
@@ -125,7 +122,7 @@ class CsrEdges(NamedTuple):
 
 
 class ChunkArrays(NamedTuple):
-    """What a chunk changes: rows `y` and weights `w`, and which edges and sums it removes."""
+    """The changes of a chunk: rows `y`, weights `w`, removed edges and removed sums."""
 
     y: PairArrays
     w: PairArrays

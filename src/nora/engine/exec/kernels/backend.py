@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
@@ -28,23 +29,21 @@ class Backend(Protocol):
 
     __name__: str
 
-    def find_sources(
-        self, edges: Edges, edits: EditBatch, changed: ChangedRows, delta: EdgeDelta
-    ) -> tuple[Tensor, ...]:
-        """Whose messages change: `ptr [c+1]`, `source`, `row`, `scale` as in `Frontier`."""
-
-    def expand(
+    def find_frontier(
         self,
         edges: Edges,
         edits: EditBatch,
-        sources: tuple[Tensor, ...],
+        changed: ChangedRows,
         also: tuple[Tensor, Tensor],
         delta: EdgeDelta,
     ) -> Frontier:
-        """Where those messages arrive; the pairs `also` (`ptr`, `node`) are reached in any case."""
+        """Changed messages and their targets, among which the pairs `also` (`ptr`, `node`) always are.
+
+        Called by `Chunk.frontier`, which adds the targets of `delta` to `also` and sets `edges_changed`.
+        """
 
     def message_sizes(
-        self, edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: ChangedRows
+        self, edges: Edges, frontier: Frontier, y: Tensor, rows: ChangedRows
     ) -> Tensor:
         """L1 change of each source's message, times its row's weight `[S]`, float64."""
 
@@ -55,27 +54,19 @@ class Backend(Protocol):
         """
 
     def sample(
-        self,
-        edges: Edges,
-        reach: Frontier,
-        bounds: SamplingBounds,
-        error: float,
-        start: Tensor,
-        bits: int,
-    ) -> tuple[Frontier, Tensor, Tensor, Tensor]:
-        """A sample of the frontier, inclusion probabilities times `2^bits` `[T]`, a mask, and the variance.
+        self, edges: Edges, frontier: Frontier, bounds: SamplingBounds
+    ) -> tuple[Frontier, Tensor, Tensor]:
+        """A sample of the frontier, its rows' inclusion probabilities times `2^BITS` `[T]`, and the variance.
 
-        A row is sampled with a probability in proportion to the bound of its change times its importance. The
-        draws of every edit follow from `start`, a number of so many bits. The mask marks sampled rows. The
-        variance `[c]`, float64, is that of each edit's sum of these products: it is known before any row is.
+        A row is sampled with a probability in proportion to the bound of its change times its importance.
+        The draws of every edit follow from `bounds.start`. The variance `[c]`, float64, is that of each
+        edit's sum of these products: it is known before any row is.
         """
 
     def propagate(
         self,
         edges: Edges,
-        sources: tuple[Tensor, ...],
-        reach: Frontier,
-        edges_changed: Tensor,
+        frontier: Frontier,
         base: Sums,
         rows: ChangedRows,
         plus: ChangedRows,
@@ -87,7 +78,7 @@ class Backend(Protocol):
 
         Sums are corrected by the messages that change, and by those along removed and added edges. Where that
         eats up their digits, they are summed over what is left of the neighbours; `vectorised` does so
-        wherever edges are removed or added (`edges_changed`). With a `drift` also where sums have moved too
+        wherever edges are removed or added. With a `drift` also where sums have moved too
         far; it gets how far they have moved.
         """
 
@@ -95,19 +86,17 @@ class Backend(Protocol):
         self,
         edges: Edges,
         edits: EditBatch,
-        changed: ChangedRows,
-        reach: Frontier,
+        frontier: Frontier,
         base: Attention,
-        rows: tuple[Tensor, Tensor, Tensor],
+        changed: Sequence[ChangedRows],
         delta: EdgeDelta,
-        edges_changed: Tensor,
         target_slopes: TargetSlopes | None = None,
         drift: Drift | None = None,
     ) -> Tensor:
         """Softmax-weighted sums of the reached rows `[T, H, C]`.
 
-        `edges_changed` marks those that edges in `delta` lead to. `target_slopes` is given where
-        changed rows may count several times, `drift` where rows may be written back.
+        `changed` are the changed messages and both parts of their scores, of the same rows. `target_slopes`
+        is given where these may count several times, `drift` where rows may be written back.
         """
 
     def weighted_sum(

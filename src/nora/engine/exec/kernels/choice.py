@@ -28,24 +28,20 @@ FLOATS = (torch.float32, torch.float64)
 
 
 def pick_backend(name: BackendName, problem: Problem, edits: int) -> Backend:
-    """The compiled loops on the CPU if there is enough work, else plain torch.
+    """The compiled loops if there is enough work, else plain torch.
 
     Raises:
         ImportError: When the compiled loops are asked for by name, and `numba` cannot be imported.
     """
     if name not in ("auto", "compiled", "vectorised"):
         raise ValueError(f"backend is {name!r}; it must be 'auto', 'compiled' or 'vectorised'")
-    edge_index = problem.edge_index
-    on_cpu = edge_index.device.type == "cpu"
-    if name == "compiled" and not on_cpu:
-        raise ValueError(f"backend='compiled' runs on the CPU; the data is on {edge_index.device}")
     features = [store.get("x") for store in problem.data.node_stores]
     plain = all(
         x.dtype in FLOATS for x in features if isinstance(x, Tensor) and x.is_floating_point()
     )
-    size = edge_index.size(1) + problem.num_nodes
+    size = problem.edge_index.size(1) + problem.num_nodes
     large = plain and (edits * size > COMPILE_ABOVE or size > LARGE_GRAPH)
-    if name == "vectorised" or (name == "auto" and not (on_cpu and large)):
+    if name == "vectorised" or (name == "auto" and not large):
         return vectorised
     missing = _why_no_numba()
     if missing is None:

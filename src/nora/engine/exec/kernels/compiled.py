@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +29,7 @@ from nora.engine.exec.kernels import (
     loops_pairs,
     loops_sampling,
     loops_sums,
+    row_sampling,
     vectorised,
 )
 from nora.engine.exec.kernels.arrays import (
@@ -41,7 +45,6 @@ from nora.engine.exec.kernels.arrays import (
     Scratch,
     SlopeArrays,
     Softmax,
-    SourceArrays,
     SumArrays,
     Terms,
 )
@@ -69,6 +72,7 @@ _CODES = {"none": loops.NONE, "mean": loops.MEAN, "sym": loops.SYM}
 # Rows no wider than this are added to where they stand; wider ones are put together one after the other.
 NARROW_BYTES = 256
 _local = threading.local()
+Made = TypeVar("Made")
 
 
 def _drop_stale_cache(folder: Path) -> None:
@@ -76,7 +80,7 @@ def _drop_stale_cache(folder: Path) -> None:
 
     Numba compares a cached loop with its own source file only, and fails where a tuple's class is gone.
     """
-    read = (array_tuples, ir_edges, changed_rows)
+    read = (array_tuples, ir_edges, changed_rows, row_sampling)
     changed = max(Path(str(m.__file__)).stat().st_ctime for m in read)
     for cached in folder.glob("loops*.nb?"):
         with contextlib.suppress(OSError):
@@ -87,16 +91,21 @@ def _drop_stale_cache(folder: Path) -> None:
 _drop_stale_cache(Path(loops.expand.stats.cache_path))
 
 
+def _marks(name: str, size: int, kind: type, clean: int) -> np.ndarray:
+    """This thread's array of marks, of at least this size; what is marked is cleaned after use.
+
+    It grows by more than what is asked for, because edges may be added one by one.
+    """
+    found = vars(_local).get(name)
+    if found is None or len(found) < size:
+        found = np.full(size + size // 8, clean, dtype=kind)
+        setattr(_local, name, found)
+    return found
+
+
 def _scratch(num_nodes: int) -> Scratch:
-    """This thread's arrays `slot` (int32, −1), `loss` (float64, 0) and `lost` (int64, 0), reset after use."""
-    if getattr(_local, "size", -1) < num_nodes:
-        _local.size = num_nodes
-        _local.arrays = Scratch(
-            np.full(num_nodes, -1, dtype=np.int32),
-            np.zeros(num_nodes),
-            np.zeros(num_nodes, dtype=np.int64),
-        )
-    return _local.arrays
+    kinds = {"slot": (np.int32, -1), "loss": (np.float64, 0), "lost": (np.int64, 0)}
+    return Scratch(*(_marks(name, num_nodes, *kind) for name, kind in kinds.items()))
 
 
 def _flat(tensor: Tensor) -> np.ndarray:
@@ -107,12 +116,13 @@ def _pairs(ptr: Tensor, node: Tensor) -> PairArrays:
     return PairArrays(ptr.numpy(), node.numpy())
 
 
-def _source_arrays(source: Tensor, row: Tensor, scale: Tensor) -> SourceArrays:
-    return SourceArrays(source.numpy(), row.numpy(), scale.numpy())
+def _arrays(kind: Callable[..., Made], fields: tuple[str, ...], one: object) -> Made:
+    """Some fields of an object as a named tuple of arrays."""
+    return kind(*(getattr(one, name).numpy() for name in fields))
 
 
-def _frontier_arrays(frontier: Frontier) -> FrontierArrays:
-    return FrontierArrays(*(getattr(frontier, name).numpy() for name in FrontierArrays._fields))
+def _frontier(frontier: Frontier) -> FrontierArrays:
+    return _arrays(FrontierArrays, FrontierArrays._fields, frontier)
 
 
 def _sums(base: Sums) -> SumArrays:
@@ -136,94 +146,68 @@ def _tensors(*arrays: np.ndarray) -> tuple[Tensor, ...]:
 
 def _delta(edges: Edges, delta: EdgeDelta) -> DeltaArrays:
     """With this thread's marks of edges, reset after use."""
-    count = len(edges.by_target[1])
-    if getattr(_local, "edges", -1) < count:
-        _local.edges = count + count // 8  # more may be added one by one
-        _local.gone = np.zeros(_local.edges, dtype=np.bool_)
-    return DeltaArrays(
-        delta.ptr.numpy(), delta.source.numpy(), delta.target.numpy(), delta.loss.numpy(),
-        delta.lost.numpy(), delta.place.numpy(), delta.weight.numpy(), _local.gone,
-    )  # fmt: skip
+    gone = _marks("gone", len(edges.by_target[1]), np.bool_, False)
+    return _arrays(partial(DeltaArrays, gone=gone), DeltaArrays._fields[:-1], delta)
 
 
 def _drift(drift: Drift | None) -> DriftArrays:
     if drift is None:
         none = np.empty(0)
         return DriftArrays(none, none, np.empty((0, 0)), np.empty((0, 0)))
-    return DriftArrays(*(getattr(drift, name).numpy() for name in DriftArrays._fields))
+    return _arrays(DriftArrays, DriftArrays._fields, drift)
 
 
-def find_sources(
-    edges: Edges, edits: EditBatch, changed: ChangedRows, delta: EdgeDelta
-) -> tuple[Tensor, ...]:
-    """See `Backend.find_sources`."""
-    removed, rows = _pairs(edits.ptr, edits.node), _pairs(changed.ptr, changed.node)
-    code, scratch = _CODES[edges.normalise], _scratch(edges.num_nodes)
-    edges_changed = _delta(edges, delta)
-    return _tensors(*loops.find_sources(edges.arrays, removed, rows, edges_changed, code, scratch))
-
-
-def expand(
+def find_frontier(
     edges: Edges,
     edits: EditBatch,
-    sources: tuple[Tensor, ...],
+    changed: ChangedRows,
     also: tuple[Tensor, Tensor],
     delta: EdgeDelta,
 ) -> Frontier:
-    """See `Backend.expand`."""
-    src_ptr, source, row, scale = sources
-    arrays = loops.expand(
-        edges.arrays, _pairs(edits.ptr, edits.node), _pairs(src_ptr, source), _pairs(*also),
-        _delta(edges, delta), _CODES[edges.normalise], _scratch(edges.num_nodes),
-    )  # fmt: skip
-    edge_ptr, slot, also_slot, ptr, node, norm_dst = _tensors(*arrays)
-    return Frontier(source, row, scale, edge_ptr, slot, also_slot, ptr, node, norm_dst)
+    """See `Backend.find_frontier`."""
+    csr, removed = edges.arrays, _pairs(edits.ptr, edits.node)
+    how = _delta(edges, delta), _CODES[edges.normalise], _scratch(edges.num_nodes)
+    sources = loops.find_sources(csr, removed, _pairs(changed.ptr, changed.node), *how)
+    reached = loops.expand(csr, removed, PairArrays(*sources[:2]), _pairs(*also), *how)
+    edges_changed = np.zeros(len(reached[4]), dtype=np.bool_)
+    return Frontier(*_tensors(*sources, *reached, edges_changed))
 
 
-def message_sizes(
-    edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: ChangedRows
-) -> Tensor:
+def message_sizes(edges: Edges, frontier: Frontier, y: Tensor, rows: ChangedRows) -> Tensor:
     """See `Backend.message_sizes`."""
-    size = torch.empty(len(sources[1]), dtype=torch.double)
+    size = torch.empty(len(frontier.source), dtype=torch.double)
     loops_messages.message_sizes(
-        _source_arrays(*sources[1:]), edges.arrays.norm_src, _flat(y), _flat(rows.rows),
+        _frontier(frontier), edges.arrays.norm_src, _flat(y), _flat(rows.rows),
         _weights(rows), size.numpy(),
     )  # fmt: skip
     return size
 
 
 def sample(
-    edges: Edges,
-    frontier: Frontier,
-    bounds: SamplingBounds,
-    error: float,
-    start: Tensor,
-    bits: int,
-) -> tuple[Frontier, Tensor, Tensor, Tensor]:
+    edges: Edges, frontier: Frontier, bounds: SamplingBounds
+) -> tuple[Frontier, Tensor, Tensor]:
     """See `Backend.sample`."""
-    arrays, count = _frontier_arrays(frontier), len(frontier.node)
+    arrays, count = _frontier(frontier), len(frontier.node)
     share = edges.arrays.weight if bounds.share is None else bounds.share.numpy()
     sizes, floor, chance = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
     loops_sampling.arriving(
         edges.arrays, share, frontier.source.numpy(), bounds.size.numpy(), arrays,
-        bounds.also.numpy(), bounds.importance.numpy(), bounds.mass.numpy(), bounds.certain.numpy(),
+        bounds.also.numpy(), bounds.importance.numpy(), bounds.mass.numpy(),
         bounds.most, bounds.least.numpy(), sizes, floor,
     )  # fmt: skip
     planned = np.empty(len(arrays.ptr) - 1)
-    loops_sampling.sample(arrays.ptr, sizes, floor, error, start.numpy(), bits, chance, planned)
-    found = loops_sampling.compacted(
-        arrays.ptr, arrays.node, arrays.norm_dst, chance, arrays.slot, arrays.also
+    loops_sampling.sample(
+        arrays.ptr, sizes, floor, bounds.error, bounds.start.numpy(), chance, planned
     )
-    ptr, node, norm_dst, drawn = _tensors(*found)
-    frontier = replace(frontier, ptr=ptr, node=node, norm_dst=norm_dst)
-    return frontier, drawn, torch.from_numpy(chance) > 0, torch.from_numpy(planned)
+    *found, drawn = _tensors(*loops_sampling.compacted(arrays, chance))
+    names = ("ptr", "node", "norm_dst", "edges_changed")
+    frontier = replace(frontier, **dict(zip(names, found, strict=True)))
+    return frontier, drawn, torch.from_numpy(planned)
 
 
 def propagate(
     edges: Edges,
-    sources: tuple[Tensor, ...],
     frontier: Frontier,
-    edges_changed: Tensor,
     base: Sums,
     rows: ChangedRows,
     plus: ChangedRows,
@@ -235,25 +219,20 @@ def propagate(
     count, width, dtype = len(frontier.node), base.y.size(1), base.y.dtype
     change = room(len(frontier.source), width, dtype=dtype).numpy()
     sizes = torch.empty(len(frontier.source), 2, dtype=dtype).numpy()
-    changed_sources, arrays, reached = (
-        _source_arrays(*sources[1:]),
-        _sums(base),
-        _frontier_arrays(frontier),
-    )
+    reached, arrays = _frontier(frontier), _sums(base)
     y_rows, more = _flat(rows.rows), NewRows(plus.node.numpy(), _flat(plus.rows))
     weight = _weights(rows)
     csr, unit, doubtful = edges.arrays, arrays.unit, np.zeros(count, dtype=np.bool_)
     own = loops.places(reached.also[: len(plus)], count)
     loops_messages.message_changes(
-        changed_sources, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
+        reached, csr.norm_src, arrays.y, y_rows, weight, unit, change, sizes
     )
     edges_delta, moved, scratch = _delta(edges, delta), _drift(drift), _scratch(edges.num_nodes)
     along_edges = None
     if len(delta):
         along_edges = loops_messages.edge_messages(
-            csr, sources[0].numpy(), changed_sources, reached, edges_changed.numpy(), arrays.y, change,
-            unit, edges_delta, scratch,
-        )  # fmt: skip
+            csr, reached, arrays.y, change, unit, edges_delta, scratch
+        )
 
     narrow = width * dtype.itemsize <= NARROW_BYTES
     size = count if narrow or then is None else max(64, BLOCK_BYTES // (width * dtype.itemsize))
@@ -267,31 +246,20 @@ def propagate(
         last = min(first + size, count)
         block, out = (first, last), outs[: last - first]
         if narrow:
-            loops_messages.scatter(csr, changed_sources.source, reached, change, sizes, out, masses)
+            loops_messages.scatter(csr, reached, change, sizes, out, masses)
         else:
             loops_messages.gather_changes(
-                csr, changed_sources.source, arriving, change, sizes, block, out, masses
-            )  # fmt: skip
+                csr, reached.source, arriving, change, sizes, block, out, masses
+            )
         if along_edges is not None:
             loops_messages.add_edge_messages(along_edges, block, out, masses)
         unsure = loops_messages.exchange(
-            csr,
-            reached,
-            arrays,
-            more,
-            own,
-            CANCELLATION_RATIO,
-            moved,
-            block,
-            masses,
-            out,
-            doubtful,
+            csr, reached, arrays, more, own, CANCELLATION_RATIO, moved, block, masses, out, doubtful
         )
         if unsure:
             loops_messages.resum_targets(
-                csr, sources[0].numpy(), changed_sources, reached, doubtful, arrays, y_rows, weight,
-                more, own,
-                edges_delta, block, out, scratch.slot,
+                csr, reached, doubtful, arrays, y_rows, weight, more, own, edges_delta,
+                block, out, scratch.slot,
             )  # fmt: skip
         new = rows_then[: last - first]
         if then is None:
@@ -314,26 +282,20 @@ def _no_slopes(like: np.ndarray) -> SlopeArrays:
 def attend(
     edges: Edges,
     edits: EditBatch,
-    changed: ChangedRows,
     frontier: Frontier,
     base: Attention,
-    rows: tuple[Tensor, Tensor, Tensor],
+    changed: Sequence[ChangedRows],
     delta: EdgeDelta,
-    edges_changed: Tensor,
     target_slopes: TargetSlopes | None = None,
     drift: Drift | None = None,
 ) -> Tensor:
     """See `Backend.attend`."""
-    y = base.y
+    y, first = base.y, changed[0]
     out = torch.empty(len(frontier.node), *y.shape[1:], dtype=y.dtype)
-    removed, pairs = _pairs(edits.ptr, edits.node), _pairs(changed.ptr, changed.node)
-    changed_sources, reached = (
-        _source_arrays(frontier.source, frontier.row, frontier.scale),
-        _frontier_arrays(frontier),
-    )
+    removed, pairs = _pairs(edits.ptr, edits.node), _pairs(first.ptr, first.node)
     old, new = (
         AttentionArrays(*(one.contiguous().numpy() for one in given))
-        for given in ((y, base.alpha_src, base.alpha_dst), rows)
+        for given in ((y, base.alpha_src, base.alpha_dst), (c.rows for c in changed))
     )
     softmax = Softmax(
         *(
@@ -341,16 +303,16 @@ def attend(
             for one in (base.output, base.peak, base.share, base.unit, base.size)
         )
     )
-    if changed.weight is None or target_slopes is None:
+    if first.weight is None or target_slopes is None:
         row_weight, targets = np.empty(0), _no_slopes(out.numpy())
     else:
-        row_weight = changed.weight.numpy()
+        row_weight = first.weight.numpy()
         place, slopes = target_slopes.place.numpy(), target_slopes.slope.contiguous().numpy()
         targets = SlopeArrays(target_slopes.many, place, slopes)
     loops_attention.attend(
-        edges.arrays, removed, pairs, row_weight, changed_sources, reached, old, new,
-        y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), edges_changed.numpy(),
-        CANCELLATION_RATIO, targets, _drift(drift), out.numpy(), _scratch(edges.num_nodes).slot,
+        edges.arrays, removed, pairs, row_weight, _frontier(frontier), old, new,
+        y.numpy().dtype.type(base.slope), softmax, _delta(edges, delta), CANCELLATION_RATIO, targets,
+        _drift(drift), out.numpy(), _scratch(edges.num_nodes).slot,
     )  # fmt: skip
     return out
 
@@ -380,7 +342,12 @@ def weighted_sum(
     terms = Terms(
         base, rows, weight, new_weight, _flat(start), total, unit.numpy(), size.numpy()
     )  # fmt: skip
-    marks = _marks(op.output.space.size, op.inputs[0].space.size, op.gather.output.space.size)
+    spaces = {"sums": op.output.space, "rows": op.inputs[0].space, "edges": op.gather.output.space}
+    slot, y_slot, w_slot = (
+        _marks(name, space.size, np.int64, -1) for name, space in spaces.items()
+    )
+    lost = _marks("lost edges", spaces["edges"].size, np.bool_, False)
+    marks = Marks(slot, y_slot, w_slot, lost)
     ptr, node, touched = loops_sums.reached_rows(edges, changes, marks)
     out = np.empty((len(node), base.shape[1]), dtype=base.dtype)
     reached = PairArrays(ptr, node)
@@ -388,16 +355,6 @@ def weighted_sum(
     found = torch.from_numpy(out).view(-1, *op.output.base_rows().shape[1:])
     chunk.tally.bytes += 2 * found.nbytes
     return ChangedRows(torch.from_numpy(ptr), torch.from_numpy(node), found)
-
-
-def _marks(*sizes: int) -> Marks:
-    """This thread's marks of targets, sources and edges (−1) and of removed edges, reset after use."""
-    kept = getattr(_local, "marks", None)
-    if kept is None or any(len(array) < size for array, size in zip(kept, sizes, strict=False)):
-        grown = [max(size, 0 if kept is None else len(kept[at])) for at, size in enumerate(sizes)]
-        slot, y_slot, w_slot = (np.full(size, -1, dtype=np.int64) for size in grown)
-        kept = _local.marks = Marks(slot, y_slot, w_slot, np.zeros(grown[2], dtype=np.bool_))
-    return kept
 
 
 def pair_dots(
@@ -410,7 +367,7 @@ def pair_dots(
     """See `Backend.pair_dots`."""
     found = loops_pairs.touched_pairs(
         _pairs(*incident), pairs.numpy(), _pairs(edits.ptr, edits.node),
-        _pairs(changed.ptr, changed.node), np.zeros(pairs.size(1), dtype=np.bool_),
+        _pairs(changed.ptr, changed.node), _marks("pairs", pairs.size(1), np.bool_, False),
         _scratch(len(incident[0]) - 1).slot,
     )  # fmt: skip
     ptr, pair, ends = found

@@ -138,7 +138,7 @@ def find_sources(csr, removed, changed, delta, code, scratch):
 
 @jit
 def expand(csr, removed, sources, also, delta, code, scratch):
-    """Where the sources' messages arrive: reached nodes, a slot for every edge, new `norm_dst` factors.
+    """The targets of the sources' messages: their nodes, a slot for every edge, new `norm_dst` factors.
 
     The nodes in `also` are reached too, whether a message arrives there or not.
     """
@@ -266,7 +266,7 @@ def by_slot(slots, edge_ptr, count, positions):
 
 @jit
 def correction(count):
-    """What one correction of a sum of this many messages adds to its drift; see `MOST_MOVED`."""
+    """The drift that one correction adds to a sum of this many messages; see `MOST_MOVED`."""
     return MOST_MOVED / min(max(count, FEWEST_CORRECTIONS), MOST_CORRECTIONS)
 
 

@@ -80,7 +80,7 @@ def attend_in_full(t, here, source, base, new, slope, slot, weight, peak, total,
 
 
 @jit
-def attend_corrected(t, k, arriving, sources, base, new, slope, softmax, digits, total, out):
+def attend_corrected(t, k, arriving, frontier, base, new, slope, softmax, digits, total, out):
     """Row `t`, of `k`, with some messages exchanged; the share that left it, −1 if too little is left.
 
     `peak` is the largest score of the original softmax and `share` its denominator. Subtracting most of
@@ -89,7 +89,7 @@ def attend_corrected(t, k, arriving, sources, base, new, slope, softmax, digits,
     """
     y, alpha_src, alpha_dst = base
     new_y, new_alpha_src = new.y, new.alpha_src
-    source, row = sources.source, sources.row
+    source, row = frontier.source, frontier.row
     whole, peak, share, unit, size = softmax
     heads, width = y.shape[1], y.shape[2]
     most = 0.0
@@ -190,14 +190,12 @@ def attend(
     removed,
     changed,
     row_weight,
-    sources,
     frontier,
     base,
     new,
     slope,
     softmax,
     delta,
-    edges_changed,
     digits,
     targets,
     drift,
@@ -222,11 +220,11 @@ def attend(
     spare_peak, spare_total = np.empty_like(peak), np.empty_like(total)
     before = np.empty((heads, width), dtype=base.y.dtype)
     turned = np.empty((1, heads, width), dtype=base.y.dtype)
-    y, source, row, ahead = base.y, sources.source, sources.row, rows_ahead(base.y)
+    y, source, row, ahead = base.y, frontier.source, frontier.row, rows_ahead(base.y)
     arriving, sender, _ = by_slot(frontier.slot, frontier.edge_ptr, len(node), False)
     weighted = len(row_weight) > 0
     several = np.empty(len(source) if weighted else 0, dtype=np.int64)
-    moved, new_moved = drift.moved, drift.new
+    moved, new_moved, edges_changed = drift.moved, drift.new, frontier.edges_changed
     for c in range(len(removed.ptr) - 1):
         mark(c, removed, changed, row_weight, delta, slot)
         for t in range(ptr[c], ptr[c + 1]):
@@ -260,7 +258,7 @@ def attend(
                     out[t] = softmax.output[k]
                 else:
                     left = attend_corrected(
-                        t, k, mine, sources, base, new, slope, softmax, digits, total, out
+                        t, k, mine, frontier, base, new, slope, softmax, digits, total, out
                     )
                     full = left < 0
                 if len(moved) > 0:

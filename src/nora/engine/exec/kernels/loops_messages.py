@@ -13,9 +13,9 @@ EDGES_AHEAD = 32
 
 
 @jit_sums
-def message_sizes(sources, norm_src, y, y_rows, weight, size):
+def message_sizes(frontier, norm_src, y, y_rows, weight, size):
     """L1 change of every source's message, times its row's weight."""
-    source, row, scale = sources
+    source, row, scale = frontier.source, frontier.row, frontier.scale
     for s in range(len(source)):
         j, m = source[s], row[s]
         total = 0.0
@@ -59,9 +59,9 @@ def size_of_change(new, at, old, place, unit, scale):
 
 
 @jit
-def message_changes(sources, norm_src, y, y_rows, weight, unit, change, sizes):
+def message_changes(frontier, norm_src, y, y_rows, weight, unit, change, sizes):
     """The change of every source's message `[S, F]`, times its row's weight, and its size `[S, 2]`."""
-    source, row, scale = sources
+    source, row, scale = frontier.source, frontier.row, frontier.scale
     width, ahead = y.shape[1], rows_ahead(y)
     for s in range(len(source)):
         j, m = source[s], row[s]
@@ -120,9 +120,9 @@ def gather_changes(csr, source, arriving, change, sizes, rows, out, masses):
 
 
 @jit
-def scatter(csr, source, frontier, change, sizes, out, masses):
+def scatter(csr, frontier, change, sizes, out, masses):
     """The same for all rows, source by source: narrow rows stay in cache, and edges need no sorting."""
-    indptr, weight = csr.indptr, csr.weight
+    indptr, weight, source = csr.indptr, csr.weight, frontier.source
     edge_ptr, slot = frontier.edge_ptr, frontier.slot
     weighted = len(weight) > 0
     width = change.shape[1]
@@ -151,13 +151,14 @@ def scatter(csr, source, frontier, change, sizes, out, masses):
 
 
 @jit
-def edge_messages(csr, src_ptr, sources, frontier, edges_changed, y, change, unit, delta, scratch):
+def edge_messages(csr, frontier, y, change, unit, delta, scratch):
     """Messages along edges that are removed (negative) and added: the row of each, the message, its size.
 
     `change` is that of each source's messages along all edges of the graph, the removed ones included.
     """
     slot, row_of = scratch.slot, scratch.lost
-    source, ptr, node, norm_src = sources.source, frontier.ptr, frontier.node, csr.norm_src
+    src_ptr, source, norm_src = frontier.source_ptr, frontier.source, csr.norm_src
+    ptr, node, edges_changed = frontier.ptr, frontier.node, frontier.edges_changed
     weighted, width = len(csr.in_weight) > 0, y.shape[1]
     at = np.full(len(delta.source), -1, dtype=np.int64)
     message = np.empty((len(at), width), dtype=y.dtype)
@@ -281,11 +282,11 @@ def exchange(csr, frontier, base, more, own, digits, drift, rows, masses, out, d
 
 
 @jit
-def add_message(sources, s, j, edge_weight, norm_src, y, y_rows, weight, out, to):
+def add_message(frontier, s, j, edge_weight, norm_src, y, y_rows, weight, out, to):
     """Add to row `to` what `j` sends along an edge; `s` is its place among the sources, −1 for none."""
-    m = sources.row[s] if s >= 0 else -1
+    m = frontier.row[s] if s >= 0 else -1
     old = norm_src[j] * edge_weight
-    w = y.dtype.type(sources.scale[s] * edge_weight if s >= 0 else old)
+    w = y.dtype.type(frontier.scale[s] * edge_weight if s >= 0 else old)
     if m < 0:
         for f in range(y.shape[1]):
             out[to, f] += w * y[j, f]
@@ -299,29 +300,14 @@ def add_message(sources, s, j, edge_weight, norm_src, y, y_rows, weight, out, to
 
 
 @jit
-def resum_targets(
-    csr,
-    src_ptr,
-    sources,
-    frontier,
-    doubtful,
-    base,
-    y_rows,
-    weight,
-    more,
-    own,
-    delta,
-    rows,
-    out,
-    slot,
-):
+def resum_targets(csr, frontier, doubtful, base, y_rows, weight, more, own, delta, rows, out, slot):
     """`norm_dst_k Σ weight_jk norm_src_j y_j + plus_k` over the edges into doubtful rows after the edit.
 
     Of the rows from `rows[0]` up to `rows[1]`, which `out` has.
     """
     in_ptr, in_end, in_source, in_weight = csr.in_ptr, csr.in_end, csr.in_source, csr.in_weight
     norm_src = csr.norm_src
-    source, row = sources.source, sources.row
+    src_ptr, source, row = frontier.source_ptr, frontier.source, frontier.row
     ptr, node = frontier.ptr, frontier.node
     y, plus = base.y, base.plus
     weighted = len(in_weight) > 0
@@ -347,12 +333,12 @@ def resum_targets(
                     prefetch(y, in_source[at + ahead])
                 if not delta.gone[at] and (s < 0 or row[s] != -2):
                     edge_weight = float(in_weight[at]) if weighted else 1.0
-                    add_message(sources, s, j, edge_weight, norm_src, y, y_rows, weight, out, to)
+                    add_message(frontier, s, j, edge_weight, norm_src, y, y_rows, weight, out, to)
             for i in range(delta.ptr[c], delta.ptr[c + 1]):
                 if delta.place[i] < 0 and delta.target[i] == k:
                     j = delta.source[i]
                     add_message(
-                        sources, slot[j], j, delta.weight[i], norm_src, y, y_rows, weight, out, to
+                        frontier, slot[j], j, delta.weight[i], norm_src, y, y_rows, weight, out, to
                     )
             factor = y.dtype.type(frontier.norm_dst[t])
             for f in range(width):

@@ -8,7 +8,7 @@ import numpy as np
 
 from nora.engine.exec.kernels.loops import jit
 from nora.engine.exec.kernels.prefetch import prefetch_number
-from nora.engine.exec.kernels.row_sampling import DECISIVE, SMALLEST
+from nora.engine.exec.kernels.row_sampling import BITS, DECISIVE, SMALLEST
 
 # How many rows ahead the values of their nodes are prefetched.
 SOON = 16
@@ -80,17 +80,12 @@ def threshold(sizes, error, sums, squares):
 
 
 @jit
-def arriving(
-    csr, share, source, size, frontier, also, importance, mass, certain, most, least, sizes, floor
-):
+def arriving(csr, share, source, size, frontier, also, importance, mass, most, least, sizes, floor):
     """The importance of every reached row, −1 if it is certain, and its least inclusion probability."""
-    edge_ptr, slot, node, norm_dst = (
-        frontier.edge_ptr,
-        frontier.slot,
-        frontier.node,
-        frontier.norm_dst,
-    )
+    edge_ptr, slot = frontier.edge_ptr, frontier.slot
+    node, norm_dst = frontier.node, frontier.norm_dst
     indptr, old_norm_dst, own = csr.indptr, csr.norm_dst, frontier.also
+    certain = frontier.edges_changed
     weighted = len(share) > 0
     for t in range(len(sizes)):
         sizes[t] = 0.0
@@ -120,12 +115,12 @@ def arriving(
 
 
 @jit
-def sample(ptr, sizes, floor, error, start, bits, chance, planned):
-    """The inclusion probability of every row times `2^bits`, 0 for those that were not drawn.
+def sample(ptr, sizes, floor, error, start, chance, planned):
+    """The inclusion probability of every row times `2^BITS`, 0 for those that were not drawn.
 
     `planned` becomes the variance of every removal's sum of sizes under independent draws.
     """
-    unit = np.int64(1) << bits
+    unit = np.int64(1) << BITS
     sums, squares = np.empty(BINS), np.empty(BINS)
     for c in range(len(ptr) - 1):
         planned[c] = 0.0
@@ -154,13 +149,16 @@ def sample(ptr, sizes, floor, error, start, bits, chance, planned):
                 continue
             if b > 0.0:
                 planned[c] += b * b * (unit / q - 1.0)
-            chance[i] = q if (passed + q) >> bits > passed >> bits else 0
+            chance[i] = q if (passed + q) >> BITS > passed >> BITS else 0
             passed += q
 
 
 @jit
-def compacted(ptr, node, norm_dst, chance, slot, own):
+def compacted(frontier, chance):
     """The drawn rows alone; slots of others become −1."""
+    ptr, node, norm_dst, slot, own = (
+        frontier.ptr, frontier.node, frontier.norm_dst, frontier.slot, frontier.also,
+    )  # fmt: skip
     place = np.full(len(node), -1, dtype=np.int64)
     new_ptr = np.zeros(len(ptr), dtype=np.int64)
     n = np.int64(0)
@@ -172,15 +170,17 @@ def compacted(ptr, node, norm_dst, chance, slot, own):
         new_ptr[c + 1] = n
     new_node = np.empty(n, dtype=np.int64)
     new_norm_dst = np.empty(n)
+    new_edges_changed = np.empty(n, dtype=np.bool_)
     drawn = np.empty(n, dtype=np.int64)
     for t in range(len(node)):
         if place[t] >= 0:
             new_node[place[t]] = node[t]
             new_norm_dst[place[t]] = norm_dst[t]
+            new_edges_changed[place[t]] = frontier.edges_changed[t]
             drawn[place[t]] = chance[t]
     for at in range(len(slot)):
         if slot[at] >= 0:
             slot[at] = place[slot[at]]
     for m in range(len(own)):
         own[m] = place[own[m]]
-    return new_ptr, new_node, new_norm_dst, drawn
+    return new_ptr, new_node, new_norm_dst, new_edges_changed, drawn

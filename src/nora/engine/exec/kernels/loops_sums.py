@@ -47,7 +47,7 @@ def reach(t, slot, node, touched, n):
 
 @jit
 def reached_rows(edges, changes, marks):
-    """Where something arrives otherwise: `ptr`, `node`, and how many edges do so."""
+    """The targets of other changes: `ptr`, `node`, and their number of edges."""
     out_ptr, out_edge, target = edges.out_ptr, edges.out_edge, edges.target
     y_ptr, y_node = changes.y
     w_ptr, w_edge = changes.w

@@ -29,7 +29,7 @@ def room(*shape: int, dtype: torch.dtype) -> Tensor:
 
 def copied(rows: Tensor) -> Tensor:
     """A copy of rows."""
-    if rows.device.type != "cpu" or rows.dtype == torch.bfloat16:
+    if rows.dtype == torch.bfloat16:
         return rows.clone()
     return room(*rows.shape, dtype=rows.dtype).copy_(rows)
 
@@ -37,7 +37,7 @@ def copied(rows: Tensor) -> Tensor:
 def use_large_pages(rows: Tensor | None) -> None:
     """Put many rows that are there to stay into large pages: a hint, which changes none of them."""
     advise = _advise()
-    if advise is None or rows is None or rows.device.type != "cpu" or rows.nbytes < LARGE:
+    if advise is None or rows is None or rows.nbytes < LARGE:
         return
     if not rows.is_contiguous():
         return

@@ -11,6 +11,8 @@ from nora.engine.ir.changed_rows import Frontier, SamplingBounds
 from nora.engine.ir.edges import Edges
 from nora.engine.ir.pointers import owner_of
 
+# Chances are whole multiples of 2^-BITS, so that their sums do not depend on what stands before them.
+BITS = 32
 # Squares have most of their digits from here to its inverse.
 SMALLEST = 1e-290
 # A row is computed for certain if its share of all importance exceeds this part of the error aimed at.
@@ -18,15 +20,11 @@ DECISIVE = 1 / 3
 
 
 def sample(
-    edges: Edges,
-    frontier: Frontier,
-    bounds: SamplingBounds,
-    error: float,
-    start: Tensor,
-    bits: int,
-) -> tuple[Frontier, Tensor, Tensor, Tensor]:
+    edges: Edges, frontier: Frontier, bounds: SamplingBounds
+) -> tuple[Frontier, Tensor, Tensor]:
     """See `Backend.sample`."""
-    device, count, unit = frontier.node.device, len(frontier.node), 1 << bits
+    error, certain = bounds.error, frontier.edges_changed
+    device, count, unit = frontier.node.device, len(frontier.node), 1 << BITS
     counts = frontier.edge_ptr[1:] - frontier.edge_ptr[:-1]
     owner = torch.arange(len(counts), device=device).repeat_interleave(counts)
     lands = frontier.slot >= 0
@@ -44,7 +42,7 @@ def sample(
     sizes = sizes.index_add(0, frontier.also, bounds.also)
     floor = sizes * bounds.least[frontier.node] if len(bounds.least) else torch.zeros_like(sizes)
     sizes = torch.where(sizes < torch.inf, sizes.clamp(max=bounds.most), sizes)
-    sizes = torch.where(bounds.certain, 0, sizes * bounds.importance[frontier.node])
+    sizes = torch.where(certain, 0, sizes * bounds.importance[frontier.node])
     edit = owner_of(frontier.ptr)
     limit = _threshold(sizes, edit, len(frontier.ptr) - 1, error)
     decisive = DECISIVE * error * torch.zeros_like(limit).index_add(0, edit, sizes)
@@ -54,13 +52,13 @@ def sample(
     share = torch.where(sizes == 0, 0, (sizes / threshold).maximum(floor))
     parts = (share.clamp(max=1) * unit).ceil()
     few = error * frontier.ptr.diff() <= 1
-    certain = bounds.certain | (few[edit] & (sizes != 0)) | ~((sizes < threshold) & (parts < unit))
+    certain = certain | (few[edit] & (sizes != 0)) | ~((sizes < threshold) & (parts < unit))
     parts = torch.where(certain, 0, parts.nan_to_num(0)).long()
     left = torch.where(parts > 0, sizes.square() * (unit / parts.double() - 1), 0)
     planned = torch.zeros_like(limit).index_add(0, edit, left)
     passed = parts.cumsum(0)
     before = torch.cat([passed.new_zeros(1), passed])[frontier.ptr[:-1]][edit]
-    passed = passed - before + start.to(device)[edit]
+    passed = passed - before + bounds.start.to(device)[edit]
     chance = torch.where(passed // unit > (passed - parts) // unit, parts, 0)
     chance = torch.where(certain, unit, chance)
     kept = chance > 0
@@ -73,8 +71,9 @@ def sample(
         ptr=torch.cat([place.new_zeros(1), kept.cumsum(0)])[frontier.ptr],
         node=frontier.node[kept],
         norm_dst=frontier.norm_dst[kept],
+        edges_changed=frontier.edges_changed[kept],
     )
-    return found, chance[kept], kept, planned
+    return found, chance[kept], planned
 
 
 def _threshold(sizes: Tensor, edit: Tensor, count: int, error: float) -> Tensor:

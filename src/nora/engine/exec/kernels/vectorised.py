@@ -1,10 +1,11 @@
-"""The same functions as `compiled.py` in plain torch: any device, no compilation.
+"""The same functions as `compiled.py` in plain torch, without compilation.
 
 Pairs (edit, node) are single numbers `edit · N + node`; sorting them finds what is distinct.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -55,10 +56,10 @@ def rescaled(edges: Edges, edits: EditBatch, delta: EdgeDelta) -> tuple[Tensor, 
     return distinct, edges.scale(rest)
 
 
-def find_sources(
+def _find_sources(
     edges: Edges, edits: EditBatch, changed: ChangedRows, delta: EdgeDelta
-) -> tuple[Tensor, ...]:
-    """See `Backend.find_sources`."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Whose messages change: `source_ptr`, `source`, `row`, `scale` of `Frontier`."""
     n = edges.num_nodes
     own = changed.edit * n + changed.node
     gone = owner_of(edits.ptr) * n + edits.node
@@ -80,17 +81,17 @@ def find_sources(
     return ptr_of(key // n, len(edits)), key % n, all_rows[order], all_scales[order]
 
 
-def expand(
+def find_frontier(
     edges: Edges,
     edits: EditBatch,
-    sources: tuple[Tensor, ...],
+    changed: ChangedRows,
     also: tuple[Tensor, Tensor],
     delta: EdgeDelta,
 ) -> Frontier:
-    """See `Backend.expand`."""
-    src_ptr, source, row, scale = sources
+    """See `Backend.find_frontier`."""
+    source_ptr, source, row, scale = _find_sources(edges, edits, changed, delta)
     n = edges.num_nodes
-    edit = owner_of(src_ptr)
+    edit = owner_of(source_ptr)
     target = edges.by_source[1]
     owner, position, edge_ptr = edges.out_of(source)
     keys = edit[owner] * n + target[position]
@@ -107,13 +108,16 @@ def expand(
         at, there = find(touched, distinct)
         norm_dst = torch.where(there, new[at] if len(new) else norm_dst, norm_dst)
     ptr = ptr_of(distinct // n, len(edits))
-    return Frontier(source, row, scale, edge_ptr, slot, find(distinct, own)[0], ptr, node, norm_dst)
+    edges_changed = torch.zeros_like(node, dtype=torch.bool)
+    return Frontier(
+        source_ptr, source, row, scale, edge_ptr, slot, find(distinct, own)[0], ptr, node, norm_dst,
+        edges_changed,
+    )  # fmt: skip
 
 
-def _message_changes(
-    edges: Edges, source: Tensor, row: Tensor, scale: Tensor, y: Tensor, rows: ChangedRows
-) -> Tensor:
+def _message_changes(edges: Edges, frontier: Frontier, y: Tensor, rows: ChangedRows) -> Tensor:
     """The change of every source's message `[S, F]`, times its row's weight."""
+    source, row, scale = frontier.source, frontier.row, frontier.scale
     base, before = y[source], edges.norm_src[source].to(y.dtype).unsqueeze(-1)
     new = scale.to(y.dtype).unsqueeze(-1)
     change = new * base - before * base
@@ -125,19 +129,14 @@ def _message_changes(
     return change
 
 
-def message_sizes(
-    edges: Edges, sources: tuple[Tensor, ...], y: Tensor, rows: ChangedRows
-) -> Tensor:
+def message_sizes(edges: Edges, frontier: Frontier, y: Tensor, rows: ChangedRows) -> Tensor:
     """See `Backend.message_sizes`."""
-    _, source, row, scale = sources
-    return _message_changes(edges, source, row, scale, y, rows).double().abs().sum(1)
+    return _message_changes(edges, frontier, y, rows).double().abs().sum(1)
 
 
 def propagate(
     edges: Edges,
-    sources: tuple[Tensor, ...],
     frontier: Frontier,
-    edges_changed: Tensor,
     base: Sums,
     rows: ChangedRows,
     plus: ChangedRows,
@@ -147,11 +146,11 @@ def propagate(
 ) -> tuple[Tensor, ...]:
     """See `Backend.propagate`."""
     out, doubtful = _corrected(edges, frontier, base, rows, plus, drift)
-    doubtful |= edges_changed
+    doubtful |= frontier.edges_changed
     if drift is not None:
         drift.new[doubtful] = 0
     if bool(doubtful.any()):
-        _resum(edges, sources, frontier, doubtful, base, rows, plus, delta, out)
+        _resum(edges, frontier, doubtful, base, rows, plus, delta, out)
     return (out,) if then is None else then(out)
 
 
@@ -165,7 +164,7 @@ def _corrected(
 ) -> tuple[Tensor, Tensor]:
     """Corrected sums of the reached rows `[T, F]`, and which of them are doubtful `[T]`."""
     y = base.y
-    change = _message_changes(edges, frontier.source, frontier.row, frontier.scale, y, rows)
+    change = _message_changes(edges, frontier, y, rows)
     counts = frontier.edge_ptr[1:] - frontier.edge_ptr[:-1]
     owner = torch.arange(len(counts), device=y.device).repeat_interleave(counts)
     arrives = frontier.slot >= 0
@@ -216,7 +215,6 @@ def _moved(
 
 def _resum(
     edges: Edges,
-    sources: tuple[Tensor, ...],
     frontier: Frontier,
     doubtful: Tensor,
     base: Sums,
@@ -230,7 +228,7 @@ def _resum(
     node, edit = frontier.node[which], owner_of(frontier.ptr)[which]
     _, sender, edge = edges.by_target
     owner, position, _ = edges.into(node)
-    key = owner_of(sources[0]) * n + frontier.source
+    key = owner_of(frontier.source_ptr) * n + frontier.source
     at, there = find_unsorted(key, edit[owner] * n + sender[position])
     stays = ~there
     stays[there] = frontier.row[at[there]] != -2
@@ -310,12 +308,10 @@ def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
 def attend(
     edges: Edges,
     edits: EditBatch,
-    changed: ChangedRows,
     frontier: Frontier,
     base: Attention,
-    rows: tuple[Tensor, Tensor, Tensor],
+    changed: Sequence[ChangedRows],
     delta: EdgeDelta,
-    edges_changed: Tensor,
     target_slopes: TargetSlopes | None = None,
     drift: Drift | None = None,
 ) -> Tensor:
@@ -335,8 +331,9 @@ def attend(
     owner, sender, _ = edges_with_added(delta, edit, frontier.node, n, owner, sender)
     key = edit[owner] * n + sender
     here = edit * n + frontier.node
-    once = slice(None) if changed.weight is None else changed.weight == 1
-    certain, order = (changed.edit * n + changed.node)[once].sort()
+    weight, pairs = changed[0].weight, changed[0].edit * n + changed[0].node
+    once = slice(None) if weight is None else weight == 1
+    certain, order = pairs[once].sort()
 
     def rows_at(keys: Tensor, whole: Tensor, new: Tensor) -> Tensor:
         at, there = find(certain, keys)
@@ -344,19 +341,19 @@ def attend(
         found[there] = new[once][order[at[there]]]
         return found
 
-    y_rows, alpha_src_rows, alpha_dst_rows = rows
+    y_rows, alpha_src_rows, alpha_dst_rows = (c.rows for c in changed)
     alpha_dst = rows_at(here, base.alpha_dst, alpha_dst_rows)
     alpha_src, messages = rows_at(key, base.alpha_src, alpha_src_rows), rows_at(key, base.y, y_rows)
     out, peak, share = weigh(alpha_src + alpha_dst[owner], messages, owner, len(here), base.slope)
     if drift is not None:
         drift.peak[:], drift.share[:] = peak, share
-    if changed.weight is None:
+    if weight is None:
         return out
-    row_weight = (changed.weight != 1).nonzero().flatten()
-    drawn, order = (changed.edit * n + changed.node)[row_weight].sort()
-    row_weight, added = row_weight[order], out.clone()
+    several = (weight != 1).nonzero().flatten()
+    drawn, order = pairs[several].sort()
+    several, added = several[order], out.clone()
     at, there = find(drawn, key)
-    mine, m = owner[there], row_weight[at[there]]
+    mine, m = owner[there], several[at[there]]
 
     def part(score: Tensor) -> Tensor:
         return (torch.where(score < 0, score * base.slope, score) - peak[mine]).exp()
@@ -365,9 +362,9 @@ def attend(
     then = ((share[mine] - gone).clamp(min=0) + come).unsqueeze(-1)
     total = (out * share.unsqueeze(-1))[mine] - gone.unsqueeze(-1) * messages[there]
     alone = (total + come.unsqueeze(-1) * y_rows[m]) / then - out[mine]
-    added.index_add_(0, mine, alone * changed.weight[m].to(out.dtype).view(-1, 1, 1))
+    added.index_add_(0, mine, alone * weight[m].to(out.dtype).view(-1, 1, 1))
     at, there = find(drawn, here)
-    m, some = row_weight[at[there]], there.nonzero().flatten()
+    m, some = several[at[there]], there.nonzero().flatten()
     place = torch.full_like(here, -1)
     place[some] = torch.arange(len(some), device=here.device)
     reached = place[owner] >= 0
@@ -375,7 +372,7 @@ def attend(
     turned = weigh(
         alpha_src[reached] + alpha_dst_rows[m][into], messages[reached], into, len(some), base.slope
     )[0]
-    added[some] += (turned - out[some]) * changed.weight[m].to(out.dtype).view(-1, 1, 1)
+    added[some] += (turned - out[some]) * weight[m].to(out.dtype).view(-1, 1, 1)
     return added
 
 

@@ -23,7 +23,7 @@ def aggregation(conv: Any) -> Normalise | None:
 
 
 def both_ends(x: Any) -> tuple[Value, Value] | None:
-    """What senders and receivers have, from `x` or `(x_source, x_target)`; None without both."""
+    """The rows of sources and targets, from `x` or `(x_source, x_target)`; None without both."""
     if not isinstance(x, tuple | list):
         return x, x
     if len(x) != 2 or not all(isinstance(part, Value) for part in x):

@@ -21,7 +21,7 @@ void main() {
 // Two triangles: which end, and which side.
 const CORNERS = [[0, -1], [1, -1], [0, 1], [0, 1], [1, -1], [1, 1]];
 
-export function tiesLayer(canvas) {
+export function edgeLayer(canvas) {
   const { gl, at, fill } = compiled(canvas, VERTEX, FRAGMENT);
   let size = 0;
   let version = 0;
