@@ -33,7 +33,7 @@ from torch import Tensor
 
 import nora
 from nora.datasets import cache_folder
-from nora.experiments.cells import Cell, profile_named
+from nora.experiments.cells import PROFILES, Cell
 from nora.experiments.lab import Lab
 from nora.methods.mask import START, mask
 from nora.model import Problem, build_problem
@@ -186,7 +186,7 @@ def main() -> None:
     torch.set_num_threads(1)
     cache = asked.cache or cache_folder() / "experiments"
     models = ("gcn", "sage", "gat", "gcnii")
-    lab = Lab(cache, profile_named(asked.profile), ("cora", "citeseer"), models, ("node",), 1)
+    lab = Lab(cache, PROFILES[asked.profile], ("cora", "citeseer"), models, ("node",), 1)
     where = Cell("cora", "gcn", "node")
     case = Case(lab, where, 0)
     report: dict[str, Any] = {

@@ -278,8 +278,8 @@ def lowered_on_edges(sample: EdgeSample, graph: str, dim: int, dtype: torch.dtyp
     for group in [*([node] for node in range(n)), [0, n - 1]]:
         edit = EditBatch.of(torch.tensor(group))
         if not bool(engine.program.guards.broken(edit).any()):  # that would be a full pass
-            cut, left = without(data, group)
-            after(edit, left.tolist(), truth(cut.x, cut.edge_index))
+            cut, stays = without(data, group)
+            after(edit, stays.nonzero().flatten().tolist(), truth(cut.x, cut.edge_index))
             answered += 1
     if not answered:
         raise UnsupportedError("every edit needs a full pass")

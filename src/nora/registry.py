@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import json
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from typing import Any, Generic, TypeVar
@@ -46,6 +46,20 @@ def check_known(owner: str, given: Iterable[str], known: Sequence[str]) -> None:
             raise TypeError(
                 f"{owner} has no option {name!r}.{nearest(name, list(known))} It takes: {takes}"
             )
+
+
+def member_of(kind: str, name: str, family: Mapping[str, T]) -> T:
+    """The member of that name of a small family."""
+    if name not in family:
+        raise unknown_name(kind, name, list(family))
+    return family[name]
+
+
+def unknown_name(kind: str, name: Any, known: list[str]) -> ValueError:
+    """The error of a name that no member of a family has."""
+    return ValueError(
+        f"unknown {kind} {shown(name)}.{nearest(str(name), known)} Known: {', '.join(known)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -169,17 +183,12 @@ class Registry(Generic[T, F]):
         A member in a file of its own name is known before it is in the table.
         """
         if name not in (known := self.names()) and self._home(name) is None:
-            raise self._unknown(name, known)
-
-    def _unknown(self, name: str, known: list[str]) -> ValueError:
-        return ValueError(
-            f"unknown {self.kind} {shown(name)}.{nearest(str(name), known)} Known: {', '.join(known)}"
-        )
+            raise unknown_name(self.kind, name, known)
 
     def __getitem__(self, name: str) -> Entry[T, F]:
         found = self.get(name) if isinstance(name, str) else None
         if found is None:
-            raise self._unknown(name, self.names())
+            raise unknown_name(self.kind, name, self.names())
         return found
 
     def __iter__(self) -> Iterator[Entry[T, F]]:

@@ -9,7 +9,7 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 
 import nora
-from definition import total
+from by_hand import total
 
 
 class Normed(nn.Module):

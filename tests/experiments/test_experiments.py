@@ -19,12 +19,13 @@ import nora
 from nora.experiments import RECIPES, label_usage, lookup, published, running_time
 from nora.experiments import lab as laboratory
 from nora.experiments.cached_truth import save_truth
-from nora.experiments.cells import PROFILES, Cell, profile_named
+from nora.experiments.cells import PROFILES, Cell
 from nora.experiments.citation import COMPARED, YARDSTICKS, evaluated
 from nora.experiments.lab import TRUTH, Lab
 from nora.experiments.runner import markdown
 from nora.experiments.skew import lorenz, top_share
 from nora.experiments.stability import sizes
+from nora.registry import member_of
 from nora.results.agreement import evaluate, pearson
 from nora.tuning.published import published_options
 from recipes import reproduce
@@ -402,4 +403,4 @@ class TestPresets:
         with pytest.raises(ValueError, match=r"'nora' for gcn.*karate \(node task\)"):
             published_options("nora-t1", "gcn", "karate")
         with pytest.raises(ValueError, match="Did you mean 'compact'"):
-            profile_named("compakt")
+            member_of("profile", "compakt", PROFILES)

@@ -12,7 +12,8 @@ import torch
 from nora.datasets import load_dataset
 from nora.experiments.cells import PROFILES, Cell
 from nora.experiments.lab import TRUTH, Lab
-from nora.experiments.protocol import CLEAN, PUBLISHED, Protocol, protocol_named
+from nora.experiments.protocol import CLEAN, PROTOCOLS, PUBLISHED, Protocol
+from nora.registry import member_of
 from nora.results.agreement import pearson
 from nora.training.runs import load_run
 from recipes import reproduce
@@ -86,7 +87,7 @@ def test_cells_without_published_options_are_refused_before_any_work() -> None:
     with pytest.raises(ValueError, match=r"publishes no options of 'nora'.*karate"):
         PUBLISHED.check([Cell("karate", "gcn", "node")])
     with pytest.raises(ValueError, match=r"unknown protocol 'publish'.*you mean 'published'"):
-        protocol_named("publish")
+        member_of("protocol", "publish", PROTOCOLS)
 
 
 def test_where_the_paper_has_no_options_for_links_those_for_nodes_are_taken() -> None:

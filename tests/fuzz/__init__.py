@@ -7,9 +7,8 @@
                they hold state and wrap layers
     grammar    all of these put together: a seed becomes a spec, a spec becomes source, then a model
     typed      the same for graphs with several node types
-    oracle     the definition, in its own words; knows nothing of the product
     question   a whole case: graph, model, task, options
-    truth      the oracle's answers of a case, and what rounding may add
+    truth      the definition's answers of a case (`by_hand.Oracle`), and what rounding may add
     trial      one case, asked in every way and judged
     shrink     the smallest case that still fails; `script`: as a script
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 import nora
+from by_hand import without
 from fuzz.branches import BRANCHES, KEEPS, LAYERS, Branching, Keeps, relational, with_odd_names
-from fuzz.oracle import without
 from fuzz.trial import FALLBACK, Outcome
 from nora.engine import verify as verification
 
@@ -46,12 +47,11 @@ class Definition:
     @torch.no_grad()
     def after(self, removed: tuple[int, ...], edges: tuple[int, ...] = ()) -> dict[int, Tensor]:
         """Probabilities of every node that is left, by its id; `edges` are columns."""
-        cut = self.data.clone()
-        keep = torch.ones(cut.edge_index.size(1), dtype=torch.bool)
+        keep = torch.ones(self.data.edge_index.size(1), dtype=torch.bool)
         keep[list(edges)] = False
-        cut.edge_index, cut.edge_type = cut.edge_index[:, keep], cut.edge_type[keep]
-        left, stays = without(cut, list(removed))
-        left.flag_mask = self.data.flag_mask[stays]
+        cut = Data(x=self.data.x, flag_mask=self.data.flag_mask)
+        cut.edge_index, cut.edge_type = self.data.edge_index[:, keep], self.data.edge_type[keep]
+        left, stays = without(cut, removed)
         rows = copy.deepcopy(self._model)(left).softmax(dim=-1)
         return dict(zip(stays.nonzero().flatten().tolist(), rows, strict=True))
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
+from by_hand import Oracle
 from fuzz import grammar, graphs, typed
-from fuzz.oracle import Oracle
 
 Case = dict[str, Any]
 

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 
 import nora
+from by_hand import fresh
 from fuzz.habits import STATE
-from fuzz.oracle import fresh
 from fuzz.question import Case, Posed, new_case, pose
 from fuzz.truth import Truth
 from nora.engine import verify as verification

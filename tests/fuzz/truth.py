@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fuzz.oracle import Oracle
+from by_hand import Oracle
 from fuzz.question import Posed
 
 

@@ -14,9 +14,9 @@ from torch_geometric.nn import GCNConv, HeteroConv, RGATConv, SAGEConv
 
 import by_hand
 import nora
+from by_hand import without
 from fuzz.branches import CLASSES, ELSEWHERE, FEATURES, KEEPS, Keeps, relational, with_odd_names
 from fuzz.branching import Definition, call
-from fuzz.oracle import without
 
 GRAPH = relational(4, nodes=20, edges=70)
 METHODS = ("brute", "exact")

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 import nora
-from definition import changes
+from by_hand import changes
 from graphs import FEATURES, GRAPHS, barabasi, bridge, double, graph
 from networks import CLASSES, network
 from nora import build_model

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import nora
-from definition import changes, total
+from by_hand import changes, total
 from graphs import FEATURES, GRAPHS, barabasi, bridge, double, some_pairs
 from networks import Centred, network, patchwork
 from nora import Group, LinkPrediction, NodeClassification

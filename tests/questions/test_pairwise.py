@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
 import nora
-from definition import changes
+from by_hand import changes
 from graphs import FEATURES, GRAPHS, bridge, double
 from half import half
 from networks import CLASSES, Centred, network

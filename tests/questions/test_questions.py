@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 import nora
-from definition import changes, outputs, total
+from by_hand import changes, outputs, total
 from graphs import GRAPHS, bridge, directed, double, duplicated, star
 from networks import CLASSES, PLAIN, Centred, network, patchwork
 from nora import NodeClassification

@@ -73,6 +73,15 @@ def test_nodes_without_names_are_numbered() -> None:
     assert "node 0" in texts(figure, 1)
 
 
+def test_names_are_never_read_as_formulas(tmp_path: Path) -> None:
+    edges = torch.tensor([[0, 1, 0, 2], [1, 0, 2, 0]])
+    odd = ("$\\foo$", "two\nlines", "_")
+    scores = nora.Influence(torch.tensor([2.0, 1.0, 1.5]), "made up", names=odd)
+    figure = influence_figure(scores, torch.tensor([2, 1, 1]), edges, torch.arange(3), odd)
+    assert save_figure(figure, tmp_path / "figure.png").exists()
+    assert "two lines" in texts(figure, 1)
+
+
 def test_nothing_to_draw_is_an_error() -> None:
     with pytest.raises(ValueError, match="no node has a score"):
         karate_figure(torch.full((34,), float("nan")))

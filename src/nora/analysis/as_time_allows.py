@@ -113,20 +113,20 @@ def consequences_of(
     return found
 
 
-def fragile_counts(session: Session, seed: int = 0) -> np.ndarray | None:
+def fragile_counts(session: Session) -> np.ndarray | None:
     """Removals of one node that flip each node `[N]`, −1 where its prediction does not count.
 
     None where predictions are not classes, or all removals would take longer than the page may.
     """
-    if session.task.predicts != "classes" or _foreseen_seconds(session, seed) > SECONDS["fragile"]:
+    if session.task.predicts != "classes" or _foreseen_seconds(session) > SECONDS["fragile"]:
         return None
     found = session.fragile(progress=False)
     return torch.where(found.counted, found.counts, -1).numpy()
 
 
-def _foreseen_seconds(session: Session, seed: int) -> float:
+def _foreseen_seconds(session: Session) -> float:
     problem = session.problem()
-    nodes = torch.from_numpy(np.random.default_rng(seed).permutation(session.num_nodes))
+    nodes = torch.from_numpy(np.random.default_rng(0).permutation(session.num_nodes))
     with problem.evaluating(), torch.no_grad():
         effects = Effects.prepare(problem, session.prepared, "exact", TRIED)
         some = nodes[: TRIED if effects.engine is not None else TRIED_BY_PASSES]

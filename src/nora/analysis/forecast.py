@@ -26,12 +26,10 @@ class Forecast:
     """Seconds and bytes that a run may take.
 
     Attributes:
-        epoch: Seconds of an epoch.
         training: Seconds of training to the last epoch.
         memory: Bytes at the peak.
     """
 
-    epoch: float
     training: float
     memory: int
 
@@ -87,9 +85,8 @@ def forecast(
     work += 4 * maps * nodes * HIDDEN * (classes + 2)
     if maps < types:
         work += 4 * types * nodes * maps * (HIDDEN + classes)  # mixed for each
-    epoch = work / SPEED
     # A full pass on a graph without a node: its features are a second copy, and what is sent along edges is
     # there twice, as it comes and as it is weighed.
     held = 4 * nodes * width * 2 + 12 * entries + BYTES_PER_EDGE * edges + 8 * HIDDEN * at_once
     held += 4 * nodes * (6 * HIDDEN * max(2, types) + 8 * classes)
-    return Forecast(epoch, epochs * epoch, BASE + held)
+    return Forecast(epochs * work / SPEED, BASE + held)

@@ -118,6 +118,7 @@ def analyse(
         first = First(run, trust, scores, read.dataset, counted)
         stability = _repeat(first, choices, training, asking.top, method, log)
     effects = _effects(session, scores, asking.top, log)
+    options = {**asdict(reading), **asdict(training), **asdict(asking), "memory": execution.memory}
     found = Analysis(
         graph=graph,
         run=run,
@@ -130,15 +131,12 @@ def analyse(
         notes=tuple(log.notes),
         warnings=tuple(log.cautions),
         options={
-            **asdict(reading),
-            **asdict(training),
-            **asdict(asking),
+            **options,
             "encoding": read.encoding,
             "task": task,
             "model": choices[0].name,
             "models": [one.name for one in choices],
             "targets": None if counted is None else counted.tolist(),
-            "memory": execution.memory,
         },
         inputs=inputs,
         seconds=log.stages.seconds,

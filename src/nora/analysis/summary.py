@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nora.graph.degrees import count_edges
 from nora.ingest import Reading
 from nora.options import option
 from nora.training.runs import Run
@@ -70,12 +71,10 @@ def summarise_graph(reading: Reading, directed: bool) -> GraphSummary:
     """The facts about a graph that was read."""
     dataset = reading.dataset
     data = dataset.data
-    source, target = data.edge_index
-    loops = int((source == target).sum())
     y = data.y
     return GraphSummary(
         nodes=int(data.num_nodes or 0),
-        edges=data.num_edges if directed else (data.num_edges - loops) // 2 + loops,
+        edges=count_edges(data, directed),
         directed=directed,
         weighted=data.get("edge_weight") is not None,
         edge_types=dataset.edge_type_names or (),

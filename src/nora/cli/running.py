@@ -101,8 +101,7 @@ def run(
     # From here on torch is needed, which takes seconds to load.
     import nora
 
-    targets = asking.targets
-    if targets is not None:
+    if (targets := asking.targets) is not None:
         asking = replace(asking, targets=partial(parse_node_targets, targets))
 
     def show(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -82,9 +82,20 @@ def what_if(
         if features is None
         else read_feature_rows(features, dataset.data.x, names, count),
     )
-    most, flipped = effect.top(top), len(effect.flips())
+    most = effect.top(top)
     document = {
         "run": str(run),
+        **_facts(effect),
+        "class_names": dataset.class_names,
+        "top": records(most),
+    }
+    table = readable(most, dataset.class_names)
+    answer.give(effect, document, table, _title(effect, document["flipped"]))
+
+
+def _facts(effect: Effect) -> dict[str, Any]:
+    """What programs get of an effect."""
+    return {
         "removed": list(effect.removed),
         "removed_edges": effect.removed_edges,
         "added_edges": effect.added_edges,
@@ -93,12 +104,8 @@ def what_if(
         "total": effect.total,
         "changed": effect.noticed,
         "noticed": effect.noticed,
-        "flipped": flipped,
-        "class_names": dataset.class_names,
-        "top": records(most),
+        "flipped": len(effect.flips()),
     }
-    table = readable(most, dataset.class_names)
-    answer.give(effect, document, table, _title(effect, flipped))
 
 
 def _title(effect: Effect, flipped: int) -> str:

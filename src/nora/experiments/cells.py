@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from nora.models import paper_datasets, paper_settings
-from nora.registry import nearest
 
 # Graphs with something else in place of what the paper had: its settings fit them, its figures do not.
 STANDS_FOR = {"ogbn-arxiv-stand-in": "ogbn-arxiv"}
@@ -101,16 +100,3 @@ PROFILES = {
         Profile("paper", hidden=None, epochs=500, patience=50, cycles=5, trials=20),
     )
 }
-
-
-def profile_named(name: str) -> Profile:
-    """A profile by name.
-
-    >>> profile_named("compact").hidden
-    128
-    """
-    if name not in PROFILES:
-        raise ValueError(
-            f"unknown profile {name!r}.{nearest(name, list(PROFILES))} Known: {', '.join(PROFILES)}"
-        )
-    return PROFILES[name]

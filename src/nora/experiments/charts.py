@@ -72,15 +72,12 @@ def lines(
     xlabel: str,
     ylabel: str,
     title: str,
-    log: bool = False,
 ) -> Figure:
     """Named lines over shared axes."""
     figure = _figure(6.4, 3.8)
     axes = figure.subplots()
     for k, (name, (x, y)) in enumerate(series.items()):
         axes.plot(x, y, marker="o", ms=4, lw=1.6, color=COLOURS[k % len(COLOURS)], label=name)
-    if log:
-        axes.set(xscale="log")
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.set_title(title, loc="left", fontsize=11)
     axes.grid(color="#E8E8E8", lw=0.7)

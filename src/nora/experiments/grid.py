@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nora.experiments import RECIPES
 from nora.options import Options, option, setting
+from nora.registry import member_of
 
 if TYPE_CHECKING:
     from nora.experiments.lab import Lab
@@ -78,12 +79,13 @@ class Grid(Options):
             cache: Folder of its cache.
             methods: Custom methods, by their names in `METHODS`.
         """
-        from nora.experiments.cells import profile_named
+        from nora.experiments.cells import PROFILES
         from nora.experiments.lab import Lab
-        from nora.experiments.protocol import protocol_named
+        from nora.experiments.protocol import PROTOCOLS
         from nora.experiments.runner import only_cells
 
-        profile, protocol = profile_named(self.profile), protocol_named(self.protocol)
+        profile = member_of("profile", self.profile, PROFILES)
+        protocol = member_of("protocol", self.protocol, PROTOCOLS)
         if self.sample is not None and RECIPES[experiment].facts.sample is None:
             takers = ", ".join(one.name for one in RECIPES if one.facts.sample is not None)
             raise ValueError(

@@ -18,7 +18,6 @@ from torch import Tensor
 from nora.datasets import Dataset
 from nora.experiments.cells import Cell
 from nora.methods.predict import divided_by_row_sums
-from nora.registry import nearest
 from nora.training.fits import Selection
 from nora.training.run_split import Split
 from nora.training.runs import split_of
@@ -137,17 +136,3 @@ PUBLISHED = Protocol(
     options="published",
 )
 PROTOCOLS = {protocol.name: protocol for protocol in (CLEAN, PUBLISHED)}
-
-
-def protocol_named(name: str) -> Protocol:
-    """A protocol by name.
-
-    >>> protocol_named("published").message_edges
-    'all'
-    """
-    if name not in PROTOCOLS:
-        raise ValueError(
-            f"unknown protocol {name!r}.{nearest(name, list(PROTOCOLS))} "
-            f"Known: {', '.join(PROTOCOLS)}"
-        )
-    return PROTOCOLS[name]

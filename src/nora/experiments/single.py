@@ -66,13 +66,13 @@ def expected_table(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def cells_table(found: pd.DataFrame, metric: str = "pearson") -> pd.DataFrame:
-    """Per cell and method, the mean of a metric over the cell's models, and its range."""
+def cells_table(found: pd.DataFrame) -> pd.DataFrame:
+    """Per cell and method, the mean Pearson over the cell's models, and its range."""
     rows = []
     for cell, models in found.groupby(list(WHERE), sort=False):
         row: dict[str, Any] = dict(zip(WHERE, cell, strict=True))
         for method, mine in models.groupby("method", sort=False):
-            row[str(method)] = spread_in_words(mine[metric])
+            row[str(method)] = spread_in_words(mine["pearson"])
         rows.append(row)
     return pd.DataFrame(rows)
 

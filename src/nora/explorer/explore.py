@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from torch import Tensor, nn
 
 from nora.explorer.network import check_session_arguments, network_of
 from nora.explorer.origin import Origin, of_folder
-from nora.graph.node_index import Graph, Nodes
-from nora.model import Transform
-from nora.model.calling import Forward
+from nora.graph.node_index import Graph
 from nora.model.task import Task
 from nora.questions.session import Session
+from nora.questions.session_options import CountingOptions, takes_session_options
 from nora.results.influence import Influence
 
 # Nodes and edges together. A larger graph is prepared while the page is already open.
@@ -27,25 +27,22 @@ if TYPE_CHECKING:
     from nora.explorer.serving import Explorer
 
 
-def explore(
+@takes_session_options(CountingOptions)
+def explore(  # noqa: PLR0913
     model: nn.Module,
     data: Graph,
     task: Task | None = None,
     *,
     scores: Influence | None = None,
-    names: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
     labels: Tensor | Sequence[int] | None = None,
     groups: Mapping[str, Sequence[Any]] | None = None,
-    targets: Nodes | None = None,
     feature_names: Sequence[str] | None = None,
     title: str = "",
-    forward: Forward | None = None,
-    transform: Transform | None = None,
     port: int = 0,
     browser: bool = True,
     run: str | Origin | None = None,
     notebook: bool | None = False,
+    **about: Unpack[CountingOptions],
 ) -> Explorer | NotebookExplorer:
     """Open the explorer in the browser: click a node and see whose prediction its removal changes.
 
@@ -59,21 +56,17 @@ def explore(
         data: The graph. In a `HeteroData`, ids count all nodes, one type after the other.
         task: What is predicted; node classification from logits by default.
         scores: Known influences. Default: the explorer computes them in the background.
-        names: Node names.
-        class_names: Class names.
         labels: Known classes `[num_nodes]`, −1 where unknown; `data.y` by default.
         groups: Further attributes to filter nodes by, `{"city": values}` with one value per node. Node types
             and the masks of `data` (`train_mask`) are always available.
-        targets: Count only the change of these predictions, as in `nora.influence`.
         feature_names: The names of the features, the first columns of `data.x`.
         title: Title of the page.
-        forward: As in `nora.influence`.
-        transform: As in `nora.influence`.
         port: Port of the server. Default: any free port.
         browser: Open the browser.
         run: The folder of the trained run, for the Python programs that the page exports.
         notebook: Show the page in a notebook cell, without a server (extra `[notebook]`); `port` and
-            `browser` are then ignored. Default (None): if this is a notebook and the extra is installed.
+            `browser` are then ignored. None: if this is a notebook and the extra is installed.
+        **about: Arguments of `nora.Session`.
 
     Returns:
         The running explorer: `.url` is an address that works once, `.wait()` blocks until Ctrl-C, `.close()`
@@ -86,7 +79,7 @@ def explore(
         ...     explorer.running
         True
     """
-    try:
+    with _named_extras():
         from nora.explorer.app import Explorations
 
         if notebook is None:
@@ -99,35 +92,17 @@ def explore(
             from nora.explorer.notebook import NotebookExplorer
         else:
             from nora.explorer.serving import Explorer
-    except ModuleNotFoundError as error:
-        extra = {"starlette": "explore", "uvicorn": "explore", "anywidget": "notebook"}
-        if error.name not in extra:
-            raise
-        raise ModuleNotFoundError(
-            f"the explorer needs {error.name}: pip install 'nora-influence[{extra[error.name]}]'"
-        ) from None
-
+    class_names = about.pop("class_names", None)
     # The page asks from a thread of its own, while the caller may go on with the model.
-    model = copy.deepcopy(model)
-    session = Session(
-        model,
-        data,
-        task,
-        forward=forward,
-        transform=transform,
-        targets=targets,
-        names=names,
-        once=True,
-    )
+    session = Session(copy.deepcopy(model), data, task, **about, once=True)
     given = check_session_arguments(
         session,
-        names,
-        class_names,
-        labels,
-        title,
-        of_folder(run) if isinstance(run, str) else run,
-        groups,
-        feature_names,
+        class_names=class_names,
+        labels=labels,
+        title=title,
+        origin=of_folder(run) if isinstance(run, str) else run,
+        groups=groups,
+        feature_names=feature_names,
     )
     wait = session.num_nodes + session.data.num_edges <= AT_ONCE
     explorations = Explorations(lambda: network_of(session, given), scores, wait)
@@ -137,3 +112,17 @@ def explore(
     if browser:
         explorer.open()
     return explorer
+
+
+@contextmanager
+def _named_extras() -> Iterator[None]:
+    """Name the extra that brings a missing package."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        extra = {"starlette": "explore", "uvicorn": "explore", "anywidget": "notebook"}
+        if error.name not in extra:
+            raise
+        raise ModuleNotFoundError(
+            f"the explorer needs {error.name}: pip install 'nora-influence[{extra[error.name]}]'"
+        ) from None

@@ -86,7 +86,6 @@ def field_layout(
     num_nodes: int,
     edges: np.ndarray,
     groups: np.ndarray | None = None,
-    seed: int = 0,
     steps: int = 120,
 ) -> np.ndarray:
     """Seeded positions `[n, 2]` of a large graph, within a disc of radius about 1.
@@ -95,7 +94,6 @@ def field_layout(
         num_nodes: Number of nodes.
         edges: Node pairs `[2, E]`, each edge once, no self-loops.
         groups: A group per node `[n]`.
-        seed: Seed of the start.
         steps: How many times all nodes move.
 
     Example:
@@ -111,7 +109,7 @@ def field_layout(
     pulls = (pulls + pulls.T).astype(np.float32)
     total = np.asarray(pulls.sum(axis=1), dtype=np.float32)[:, None]
     mass = np.sqrt(1 + degree).astype(np.float32)
-    place = _start(pulls, total, groups, seed)
+    place = _start(pulls, total, groups)
     # The same balance as in `force_layout`.
     strength = 0.35 / mass.sum()
     force = _kernel()
@@ -125,10 +123,8 @@ def field_layout(
     return place.astype(np.float64)
 
 
-def _start(
-    pulls: sparse.csr_array, total: np.ndarray, groups: np.ndarray | None, seed: int
-) -> np.ndarray:
-    random = np.random.default_rng(seed)
+def _start(pulls: sparse.csr_array, total: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    random = np.random.default_rng(0)
     modes = random.normal(size=(pulls.shape[0], 2)).astype(np.float32)
     weight = total / max(float(total.sum()), 1e-9)
     for _ in range(40):

@@ -279,7 +279,7 @@ class About:
 
 def check_session_arguments(
     session: Session,
-    names: Sequence[str] | None = None,
+    *,
     class_names: Sequence[str] | None = None,
     labels: Tensor | Sequence[int] | None = None,
     title: str = "",
@@ -297,14 +297,10 @@ def check_session_arguments(
         raise TypeError(
             "links of a graph with node types cannot be explored yet: use nora.what_if(model, data, …, task)"
         )
-    named = session.names if names is None else tuple(map(str, names))
+    named = session.names
     if named is None and len(index.types) > 1:
         sizes = zip(index.types, index.counts, strict=True)
         named = tuple(f"{kind} {k}" for kind, n in sizes for k in range(n))
-    if named is not None and len(named) != session.num_nodes:
-        raise ValueError(
-            f"names must have one entry per node, {session.num_nodes}; got {len(named)}"
-        )
     return About(
         names=named,
         class_names=tuple(map(str, class_names or ())),

@@ -19,7 +19,7 @@ class Origin:
     command: str = ""
 
 
-def of_folder(folder: str, command: str = "") -> Origin:
+def of_folder(folder: str) -> Origin:
     """A saved run. The program looks for it where it is called, or in the folder that is given to it."""
     program = (
         "import sys",
@@ -29,7 +29,7 @@ def of_folder(folder: str, command: str = "") -> Origin:
         "# Call this in the folder of the run, or with that folder: python what_if.py FOLDER",
         'run = nora.load_run(sys.argv[1] if len(sys.argv) > 1 else ".")',
     )
-    return Origin(program, command or f"nora explore {shlex.quote(folder)}")
+    return Origin(program, f"nora explore {shlex.quote(folder)}")
 
 
 DEMO = Origin(

@@ -51,6 +51,23 @@ def is_directed(data: Graph) -> bool:
     )
 
 
+def count_edges(data: Graph, directed: bool | None = None) -> int:
+    """How many edges there are, as people count them: where undirected, both directions are one edge.
+
+    Self-loops, and edges of several types between two nodes, count. `directed` is found out by default.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> count_edges(Data(edge_index=torch.tensor([[0, 1, 1], [1, 0, 1]]), num_nodes=2))
+        2
+    """
+    source, target = global_edges(data)
+    if is_directed(data) if directed is None else directed:
+        return len(source)
+    loops = int((source == target).sum())
+    return (len(source) - loops) // 2 + loops
+
+
 def _edge_facts(data: Graph, num_edges: int) -> list[np.ndarray]:
     """Numbers `[E]` that an edge and its reverse must share: its weight, and its type last."""
     if isinstance(data, HeteroData):

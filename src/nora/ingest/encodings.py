@@ -26,7 +26,7 @@ from torch_geometric.data import Data
 
 from nora.datasets import Dataset
 from nora.ingest.features import standardised
-from nora.registry import nearest
+from nora.registry import unknown_name
 
 ENCODINGS = ("degree", "onehot", "random", "random-walk")
 ONEHOT_UP_TO, ONEHOT_AT_MOST = 3_000, 10_000
@@ -46,10 +46,7 @@ def chosen_encoding(encoding: str, num_nodes: int) -> str:
         return f"{identity}+random-walk+degree"
     for part in encoding.split("+"):
         if part not in ENCODINGS:
-            raise ValueError(
-                f"unknown encoding {part!r}.{nearest(part, list(ENCODINGS))} Known: auto, "
-                f"{', '.join(ENCODINGS)}"
-            )
+            raise unknown_name("encoding", part, ["auto", *ENCODINGS])
     if "onehot" in encoding.split("+") and num_nodes > ONEHOT_AT_MOST:
         raise ValueError(
             f"the encoding onehot has one feature per node: {num_nodes:,} nodes are more than the "

@@ -65,7 +65,7 @@ class Reading:
     unmatched: str = ""
 
 
-def read_graph(
+def read_graph(  # noqa: PLR0913
     edges: Source,
     features: Source | None = None,
     labels: Source | None = None,

@@ -227,7 +227,7 @@ def _predicted(
 @METHODS.register(
     "predict-n", "baseline: a GCN that regresses influence from labelled nodes", FACTS
 )
-def predict_n(
+def predict_n(  # noqa: PLR0913
     problem: Problem,
     *,
     lr: float = 1e-4,
@@ -275,7 +275,7 @@ def predict_n(
 @METHODS.register(
     "predict-e", "baseline: a GCN that regresses influence from a node's edges", FACTS
 )
-def predict_e(
+def predict_e(  # noqa: PLR0913
     problem: Problem,
     *,
     lr: float = 1e-3,

@@ -40,7 +40,7 @@ class Checked:
         folder: Where the engine is kept, if it is: other processes may open it there.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         model: nn.Module,
         data: Graph,

@@ -39,7 +39,7 @@ from nora.results.edge_influence import EdgeInfluence
 
 
 @takes_session_options(CountingOptions)
-def edge_influence(
+def edge_influence(  # noqa: PLR0913
     model: nn.Module,
     data: Graph,
     edges: Any = None,

@@ -47,7 +47,7 @@ from nora.results.influence import Influence
 from nora.stacklevel import warn
 
 
-def influence(
+def influence(  # noqa: PLR0913
     model: nn.Module,
     data: Graph,
     method: str = "auto",

@@ -41,7 +41,6 @@ def refined(
     scores: Influence,
     least: int = 10,
     first: int = FIRST,
-    seed: int = 0,
     progress: bool = False,
 ) -> Influence:
     """The scores with exact values for the first nodes and a sample; as they are if they are exact.
@@ -55,7 +54,6 @@ def refined(
         scores: Any method's.
         least: How many are refined in any case.
         first: How many if there is time.
-        seed: Where the sample starts.
         progress: Show a progress bar.
     """
     if not _can_be_refined(scores):
@@ -63,7 +61,7 @@ def refined(
     values = scores.scores.detach().cpu().double().numpy().copy()
     scored = np.flatnonzero(~np.isnan(values))
     exact = np.full(len(values), np.nan)
-    sample = _spread(scored[np.argsort(-values[scored], kind="stable")], seed)
+    sample = _spread(scored[np.argsort(-values[scored], kind="stable")])
     problem = session.problem()
     steps = min(first, len(scored)) + len(sample)
     bar = progress_bar("the first nodes and a sample, exactly", steps, progress)
@@ -111,11 +109,11 @@ def _can_be_refined(scores: Influence) -> bool:
     return entry is not None and entry.facts.uses_model
 
 
-def _spread(order: np.ndarray, seed: int) -> np.ndarray:
+def _spread(order: np.ndarray) -> np.ndarray:
     """Nodes at equal distances in the ranking, from the first to the last."""
     if len(order) <= SAMPLED:
         return order
-    start = np.random.default_rng(seed).random()
+    start = np.random.default_rng(0).random()
     return order[((np.arange(SAMPLED) + start) * len(order) / SAMPLED).astype(int)]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nora.report.counts import count_edges
+from nora.graph.degrees import count_edges
 from nora.report.drawing import drawing, edge_pairs
 from nora.report.findings import Finding, headline_findings
 from nora.report.packing import TOGETHER, packed, packed_edges, packed_effects

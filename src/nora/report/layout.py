@@ -16,6 +16,8 @@ from scipy import sparse
 
 # What draws every node to the middle, across and up: pages are wider than high.
 GRAVITY = np.array([0.1, 0.135], dtype=np.float32)
+# How often all nodes move, and how many of the largest circles are pushed apart.
+STEPS, LARGEST = 150, 250
 
 
 def force_layout(
@@ -23,7 +25,6 @@ def force_layout(
     edges: np.ndarray,
     groups: np.ndarray | None = None,
     seed: int = 0,
-    steps: int = 150,
 ) -> np.ndarray:
     """Seeded positions `[n, 2]` within a disc of radius about 1.
 
@@ -32,7 +33,6 @@ def force_layout(
         edges: Node pairs `[2, E]`, each edge once.
         groups: A group per node `[n]`; each group starts on its own side.
         seed: Seed of the start.
-        steps: How many times all nodes move.
 
     Example:
         >>> path = np.array([[0, 1], [1, 2]])
@@ -58,13 +58,13 @@ def force_layout(
     place = place.astype(np.float32)
     # So strong that the repulsion of all and the pull of the edges balance at a radius of about 1.
     strength = 0.35 / mass.sum()
-    for step in range(steps):
+    for step in range(STEPS):
         repulsion = _repulsion(place, mass) * strength
         attraction = pulls @ place - total_pull * place
         gravity = -place * GRAVITY
         move = repulsion / mass[:, None] + 0.9 * attraction / np.maximum(total_pull, 1) + gravity
         length = np.linalg.norm(move, axis=1, keepdims=True)
-        allowed = 0.12 * (1 - step / steps) + 0.002
+        allowed = 0.12 * (1 - step / STEPS) + 0.002
         place += move * np.minimum(1, allowed / np.maximum(length, 1e-9))
     return place.astype(np.float64)
 
@@ -83,20 +83,19 @@ def _repulsion(place: np.ndarray, mass: np.ndarray) -> np.ndarray:
     return mass[:, None] * (place * weight.sum(axis=1, keepdims=True) - weight @ place)
 
 
-def apart(place: np.ndarray, radius: np.ndarray, largest: int = 250) -> np.ndarray:
+def apart(place: np.ndarray, radius: np.ndarray) -> np.ndarray:
     """Push the largest circles apart where they overlap.
 
     Args:
         place: Positions `[n, 2]`.
         radius: Radii `[n]`, in the same unit.
-        largest: How many of the largest circles to look at.
 
     Example:
         >>> moved = apart(np.array([[0.0, 0.0], [0.1, 0.0]]), np.array([0.5, 0.5]))
         >>> bool(np.linalg.norm(moved[0] - moved[1]) > 0.95)
         True
     """
-    big = np.argsort(-radius, kind="stable")[:largest]
+    big = np.argsort(-radius, kind="stable")[:LARGEST]
     reach = radius[big][:, None] + radius[big]
     place = place.copy()
     for _ in range(60):

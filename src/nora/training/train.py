@@ -23,7 +23,7 @@ from nora.training.runs import Run, graph_for, split_of, task_for
 from nora.training.splits import LinkSplit
 
 
-def train(
+def train(  # noqa: PLR0913
     model: str,
     dataset: str | Dataset,
     task: str = "node",

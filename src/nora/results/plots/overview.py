@@ -21,6 +21,7 @@ from torch import Tensor
 from nora.results.agreement import log_trend
 from nora.results.exactness import method_name
 from nora.results.influence import Influence
+from nora.results.plots.picture import figure_text
 from nora.results.plots.style import COLOURS, GREY, notable
 from nora.results.plots.text_places import Label, place_labels
 
@@ -167,10 +168,10 @@ def _apart(place: np.ndarray, size: np.ndarray, largest: int = 40) -> np.ndarray
 
 def _draw_legend(axes: Axes, nodes: pd.DataFrame, class_names: Sequence[str] | None) -> None:
     classes = nodes.drop_duplicates("class").sort_values("class")
-    handles = [
-        Line2D([], [], marker="o", ls="", color=colour, label=class_names[k] if class_names else k)
-        for k, colour in zip(classes["class"], classes["colour"], strict=True)
-    ]
+    handles = []
+    for k, colour in zip(classes["class"], classes["colour"], strict=True):
+        label = figure_text(class_names[k]) if class_names else k
+        handles.append(Line2D([], [], marker="o", ls="", color=colour, label=label))
     handles.append(Line2D([], [], color=GREY, lw=1.2, ls="--", label="trend with degree"))
     axes.legend(
         handles=handles,
@@ -183,4 +184,5 @@ def _draw_legend(axes: Axes, nodes: pd.DataFrame, class_names: Sequence[str] | N
 
 def _name(axes: Axes, nodes: pd.DataFrame, chosen: pd.Index, x: str, y: str) -> None:
     rows = nodes.loc[chosen, [x, y, "name"]].itertuples(index=False)
-    place_labels(axes, [Label(*row) for row in rows], nodes[[x, y]].to_numpy())
+    labels = [Label(left, up, figure_text(str(name))) for left, up, name in rows]
+    place_labels(axes, labels, nodes[[x, y]].to_numpy())
