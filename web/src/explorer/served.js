@@ -31,8 +31,9 @@ export function served() {
       notify("closed");
       throw new Refusal("This page belongs to an explorer that is closed.");
     }
-    // Cut off while it worked: only a server that stops answers so.
-    if (answer.status === 500 && !answer.headers.get("content-type")?.startsWith("application/json")) throw LOST;
+    // The server stops, or has not read the graph yet. A request that is cut off gets a 500 without JSON.
+    const cut = answer.status === 500 && !answer.headers.get("content-type")?.startsWith("application/json");
+    if (cut || answer.status === 503) throw LOST;
     notify(false);
     if (answer.ok) return answer;
     let text = `The server answers ${answer.status}.`;
