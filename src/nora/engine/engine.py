@@ -18,7 +18,7 @@ from nora.engine.exec.chunks import in_chunks
 from nora.engine.exec.kernels.backend import Backend
 from nora.engine.exec.kernels.choice import FLOATS
 from nora.engine.exec.kernels.pages import copied
-from nora.engine.ir.changed_rows import ChangedRows, merged
+from nora.engine.ir.changed_rows import ChangedRows, merged, removed_keys
 from nora.engine.ir.edges import csr
 from nora.engine.ir.op import BLOCK_BYTES, EVERYWHERE, Chunk, Tally
 from nora.engine.ir.pointers import owner_of
@@ -241,7 +241,7 @@ class Engine:
     def _of_others(self, removals: EditBatch, changed: ChangedRows) -> ChangedRows:
         """Without the rows of removed nodes and of their pairs, which do not count."""
         n = self.program.num_nodes
-        gone = owner_of(removals.ptr) * n + removals.node
+        gone = removed_keys(removals, n)
         ends = changed.node.unsqueeze(0)
         if decodes(self.problem):
             assert isinstance(self.problem.task, LinkPrediction)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nora.engine.ir.pointers import owner_of, ptr_of
+from nora.graph.edit_batch import EditBatch
 
 # A sum of which less than this share is left after a correction is summed again.
 CANCELLATION_RATIO = 1e-2
@@ -69,6 +70,15 @@ class ChangedRows:
     def edit(self) -> Tensor:
         """The edit of each row `[M]`."""
         return owner_of(self.ptr)
+
+    def keys(self, num_nodes: int) -> Tensor:
+        """One number for every pair (edit, node) `[M]`."""
+        return self.edit * num_nodes + self.node
+
+
+def removed_keys(edits: EditBatch, num_nodes: int) -> Tensor:
+    """The same for the removed nodes of every edit."""
+    return owner_of(edits.ptr) * num_nodes + edits.node
 
 
 def merged(count: int, parts: Sequence[tuple[Tensor, ChangedRows]]) -> ChangedRows:

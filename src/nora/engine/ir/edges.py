@@ -11,6 +11,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from nora.engine.ir.changed_rows import removed_keys
 from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.engine.store.array_store import enter, moved_all
 from nora.graph.edit_batch import EditBatch
@@ -164,7 +165,7 @@ class Edges:
         edit, *columns = (torch.cat(column) for column in zip(*parts, strict=True))
         source, target = columns[:2]
         n = self.num_nodes
-        removed = owner_of(batch.ptr) * n + batch.node
+        removed = removed_keys(batch, n)
         left = ~(torch.isin(edit * n + source, removed) | torch.isin(edit * n + target, removed))
         order = edit[left].argsort(stable=True)
         ptr = ptr_of(edit[left], len(batch))

@@ -15,6 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from nora.engine.ir.changed_rows import removed_keys
 from nora.engine.ir.edges import csr
 from nora.engine.ir.pointers import owner_of
 from nora.engine.store.array_store import enter, moved
@@ -151,7 +152,7 @@ class Space:
         if edits.one_node_each:
             left = (ends != edits.node[edit]).all(dim=0)
         else:
-            gone = owner_of(edits.ptr) * self.num_nodes + edits.node
+            gone = removed_keys(edits, self.num_nodes)
             left = ~torch.isin(ends + edit * self.num_nodes, gone).any(dim=0)
         if not len(edits.edge) or self.origin is None:
             return left

@@ -13,7 +13,7 @@ from nora.engine.exec.kernels.vectorised import (
     edges_with_added,
     is_removed_edge,
 )
-from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.changed_rows import ChangedRows, removed_keys
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.graph.edit_batch import EditBatch
@@ -90,7 +90,7 @@ def propagate_everywhere(
         _resum(edges, delta, messages, sums.view(n, count, width))
     # One row per edit and node, the removed left out.
     keep = torch.ones(count * n, dtype=torch.bool, device=sums.device)
-    keep[owner_of(edits.ptr) * n + edits.node] = False
+    keep[removed_keys(edits, n)] = False
     place = keep.nonzero().flatten()
     edit, node = place // n, place % n
     out = sums.view(n, count, width)[node, edit]
@@ -101,6 +101,6 @@ def propagate_everywhere(
     if len(more):
         at = torch.full((count * n,), -1, device=sums.device)
         at[place] = torch.arange(len(place), device=sums.device)
-        out.index_add_(0, at[more.edit * n + more.node], more.rows - plus[more.node])
+        out.index_add_(0, at[more.keys(n)], more.rows - plus[more.node])
     ptr = ptr_of(edit, count)
     return ChangedRows(ptr, node, out)

@@ -15,7 +15,7 @@ from torch import Tensor
 from nora.engine.ir.changed_rows import ChangedRows
 from nora.engine.ir.op import EVERYWHERE, Chunk, Op, Value
 from nora.engine.ir.pointers import owner_of
-from nora.engine.ops.low_rank import LowRankOp, LowRankRows, Still, keys, summed
+from nora.engine.ops.low_rank import LowRankOp, LowRankRows, Still, summed
 from nora.engine.store.array_store import made_once
 
 # From the values' means over all nodes `[…, K, F]` to their weights `[…, K]`.
@@ -106,6 +106,6 @@ class Blended(LowRankOp):
             moved.append(mine * update.shift)
             if len(apart):
                 rows = apart.rows * mine[apart.edit].to(like.dtype)
-                parts.append((keys(apart, n), rows))
+                parts.append((apart.keys(n), rows))
         chunk.tally.bytes += sum(rows.nbytes for _, rows in parts)
         return LowRankRows(self, torch.cat(moved, dim=1), summed(chunk, parts, like[:0]))

@@ -167,7 +167,7 @@ def rows_at_pairs(value: Value, changed: ChangedRows, edit: Tensor, row: Tensor)
     if len(changed):
         if len(row):
             size = max(size, int(row.max()) + 1, int(changed.node.max()) + 1)
-        at, there = find_unsorted(changed.edit * size + changed.node, edit * size + row)
+        at, there = find_unsorted(changed.keys(size), edit * size + row)
         rows = rows.clone() if any(stride == 0 for stride in rows.stride()) else rows
         rows[there] = changed.rows[at[there]]
     return rows

@@ -18,9 +18,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from nora.engine.ir.changed_rows import ChangedRows
+from nora.engine.ir.changed_rows import ChangedRows, removed_keys
 from nora.engine.ir.op import Chunk, Op, Value
-from nora.engine.ir.pointers import owner_of, ptr_of
+from nora.engine.ir.pointers import ptr_of
 
 # More than one row in so many are cheaper as one product of matrices than one by one.
 MANY = 8
@@ -144,9 +144,9 @@ class LowRankRows:
         """All remaining rows, as changed rows."""
         edits = chunk.edits
         count, n = len(edits), chunk.num_nodes
-        rows = self.rows.flatten(0, 1).index_add(0, keys(self.apart, n), self.apart.rows)
+        rows = self.rows.flatten(0, 1).index_add(0, self.apart.keys(n), self.apart.rows)
         keep = torch.ones(count * n, dtype=torch.bool, device=rows.device)
-        keep[owner_of(edits.ptr) * n + edits.node] = False
+        keep[removed_keys(edits, n)] = False
         node = torch.arange(n, device=rows.device).repeat(count)[keep]
         ptr = torch.zeros(count + 1, dtype=torch.long, device=rows.device)
         ptr[1:] = (n - (edits.ptr[1:] - edits.ptr[:-1])).cumsum(0)
@@ -154,17 +154,12 @@ class LowRankRows:
         return ChangedRows(ptr, node, rows[keep])
 
 
-def keys(changed: ChangedRows, num_nodes: int) -> Tensor:
-    """One number for every pair (edit, node)."""
-    return changed.edit * num_nodes + changed.node
-
-
 def summed(chunk: Chunk, parts: Sequence[tuple[Tensor, Tensor]], like: Tensor) -> ChangedRows:
     """Rows of several sets of pairs added up.
 
     Args:
         chunk: The chunk.
-        parts: Pairs as `keys`, and their rows.
+        parts: Pairs as `ChangedRows.keys`, and their rows.
         like: A tensor `[0, F]`.
     """
     count, n = len(chunk.edits), chunk.num_nodes

@@ -125,7 +125,7 @@ class Reduce(Op):
         edit = torch.cat([source.edit, lost_removal])
         row = torch.cat([source.node, lost])
         keys = edit * space.size + self._move.node_of(chunk, row)
-        also = start.edit * space.size + start.node
+        also = start.keys(space.size)
         distinct = torch.cat([keys, also]).unique()
         reached, node = distinct // space.size, distinct % space.size
         left = space.survive(chunk.edits, reached, node)
@@ -176,7 +176,7 @@ class Reduce(Op):
         mass = size.new_zeros(len(rows), size.size(1)).index_add(0, slot, size)
         rows = rows.index_add(0, slot, delta)
         if len(start):
-            at, there = find(distinct, start.edit * self.output.space.size + start.node)
+            at, there = find(distinct, start.keys(self.output.space.size))
             shift = start.rows[there] - self.inputs[1].at(start.node[there])
             rows = rows.index_add(0, at[there], shift)
         left = self._sizes(rows)

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nora.engine.ir.changed_rows import ChangedRows, Sums
+from nora.engine.ir.changed_rows import ChangedRows, Sums, removed_keys
 from nora.engine.ir.op import Chunk, Op, RowOp, Value
 from nora.engine.ir.pointers import owner_of, ptr_of
 from nora.engine.ops.aggregate import Aggregate
 from nora.engine.ops.blend import Blend, Blended
-from nora.engine.ops.low_rank import LowRankOp, LowRankRows, Still, keys, summed
+from nora.engine.ops.low_rank import LowRankOp, LowRankRows, Still, summed
 
 # Directions of all ops may take so much memory; behind those that would take more, all rows are computed.
 MOST_BYTES = 2**31
@@ -69,7 +69,7 @@ class Rectified(LowRankOp):
         (update,) = inputs
         n, apart = chunk.num_nodes, update.apart
         size = update.shift.norm(dim=1) * SURELY
-        parts = [(keys(apart, n), self._those_apart(update, size))] if len(apart) else []
+        parts = [(apart.keys(n), self._those_apart(update, size))] if len(apart) else []
         parts += self._turned(chunk, update, size)
         apart = summed(chunk, parts, self.op.inputs[0].base_rows()[:0])
         return LowRankRows(self, update.shift, apart, tuple(inputs))
@@ -101,8 +101,8 @@ class Rectified(LowRankOp):
         start = counts.cumsum(0) - counts
         node = order[torch.arange(len(edit), device=order.device) - start[edit]]
         known = torch.zeros(len(edits) * n, dtype=torch.bool, device=order.device)
-        known[keys(update.apart, n)] = True
-        known[owner_of(edits.ptr) * n + edits.node] = True
+        known[update.apart.keys(n)] = True
+        known[removed_keys(edits, n)] = True
         key = edit * n + node
         key = key[~known[key]]
         for some in key.split(PAIRS):
@@ -149,7 +149,7 @@ class Mapped(LowRankOp):
         """The rows `apart` are mapped, too."""
         shift = torch.cat([update.shift for update in inputs], dim=1)
         parts = [
-            (keys(update.apart, chunk.num_nodes), update.apart.rows @ matrix)
+            (update.apart.keys(chunk.num_nodes), update.apart.rows @ matrix)
             for update, matrix in zip(inputs, self._matrices, strict=True)
             if len(update.apart)
         ]

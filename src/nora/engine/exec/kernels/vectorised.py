@@ -23,6 +23,7 @@ from nora.engine.ir.changed_rows import (
     Frontier,
     Sums,
     TargetSlopes,
+    removed_keys,
 )
 from nora.engine.ir.edges import EdgeDelta, Edges
 from nora.engine.ir.pointers import find, find_unsorted, owner_of, ptr_of
@@ -61,8 +62,8 @@ def _find_sources(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Whose messages change: `source_ptr`, `source`, `row`, `scale` of `Frontier`."""
     n = edges.num_nodes
-    own = changed.edit * n + changed.node
-    gone = owner_of(edits.ptr) * n + edits.node
+    own = changed.keys(n)
+    gone = removed_keys(edits, n)
     rows = torch.arange(len(changed), device=own.device)
     scale = edges.norm_src[changed.node]
     keys, row = [own, gone], [rows, torch.full_like(gone, -2)]
@@ -96,7 +97,7 @@ def find_frontier(
     owner, position, edge_ptr = edges.out_of(source)
     keys = edit[owner] * n + target[position]
     own = owner_of(also[0]) * n + also[1]
-    gone = owner_of(edits.ptr) * n + edits.node
+    gone = removed_keys(edits, n)
     distinct = torch.cat([keys, own]).unique()
     distinct = distinct[~torch.isin(distinct, gone)]
     at, there = find(distinct, keys)
@@ -293,7 +294,7 @@ def edges_with_added(
 
 def union(a: ChangedRows, b: ChangedRows, num_nodes: int) -> tuple[Tensor, ...]:
     """See `Backend.union`."""
-    at, known = find_unsorted(a.edit * num_nodes + a.node, b.edit * num_nodes + b.node)
+    at, known = find_unsorted(a.keys(num_nodes), b.keys(num_nodes))
     edit = b.edit[~known]
     alone = ptr_of(edit, len(a.ptr) - 1)
     at_a = torch.arange(len(a), device=at.device) + alone[a.edit]
@@ -325,13 +326,13 @@ def attend(
     source = edges.by_target[1]
     owner, position, _ = edges.into(frontier.node)
     key = edit[owner] * n + source[position]
-    stays = ~torch.isin(key, owner_of(edits.ptr) * n + edits.node)
+    stays = ~torch.isin(key, removed_keys(edits, n))
     stays &= ~is_removed_edge(delta, edit[owner], position)
     owner, sender = owner[stays], source[position[stays]].long()
     owner, sender, _ = edges_with_added(delta, edit, frontier.node, n, owner, sender)
     key = edit[owner] * n + sender
     here = edit * n + frontier.node
-    weight, pairs = changed[0].weight, changed[0].edit * n + changed[0].node
+    weight, pairs = changed[0].weight, changed[0].keys(n)
     once = slice(None) if weight is None else weight == 1
     certain, order = pairs[once].sort()
 
@@ -412,9 +413,9 @@ def pair_dots(
     keys = (changed.edit[owner] * count + edge[position]).unique()
     edit, pair = keys // max(count, 1), keys % max(count, 1)
     ends = edit * n + pairs[:, pair]
-    stays = ~torch.isin(ends, owner_of(edits.ptr) * n + edits.node).any(dim=0)
+    stays = ~torch.isin(ends, removed_keys(edits, n)).any(dim=0)
     edit, pair, ends = edit[stays], pair[stays], ends[:, stays]
-    at, there = find_unsorted(changed.edit * n + changed.node, ends)
+    at, there = find_unsorted(changed.keys(n), ends)
     row = torch.where(there, at, torch.full_like(at, -1))
     first, second = (pick(pairs[i, pair], row[i], z, changed.rows) for i in (0, 1))
     return ptr_of(edit, len(edits)), pair, (first * second).sum(dim=-1)
