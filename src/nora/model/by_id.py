@@ -148,7 +148,7 @@ def _follow_with(problem: Problem) -> bool:
     """Whether predictions are permuted with the nodes if rows that the model stores are permuted too.
 
     Tensors of the model, or of `forward`, that are as long as the nodes of a type are permuted together,
-    then each alone; then each that is longer, as an embedding with rows to spare.
+    then each alone; without node types, also longer ones, as an embedding with rows to spare.
     """
     counts = {*node_counts(problem.data).values(), problem.num_nodes}
     held = Snapshot(problem.model, getattr(problem.task, "decoder", None))
@@ -159,7 +159,7 @@ def _follow_with(problem: Problem) -> bool:
         for tensor in {id(tensor): tensor for tensor in tensors}.values()
         if tensor.layout == torch.strided
         and tensor.dim()
-        and (len(tensor) >= min(counts) or counts & set(tensor.shape))
+        and (counts & set(tensor.shape) or (len(counts) == 1 and len(tensor) > problem.num_nodes))
         and 0 not in tensor.stride()
         and not tensor.is_inference()
     ]
@@ -189,8 +189,7 @@ def _moved(tensor: Tensor, problem: Problem) -> Tensor:
         orders[count] = order[passed : passed + count] - passed
         passed += count
     if not orders.keys() & set(tensor.shape):
-        most = max(count for count in orders if count <= len(tensor))
-        rows = torch.cat([orders[most], torch.arange(most, len(tensor))])
+        rows = torch.cat([order, torch.arange(len(order), len(tensor))])
         return tensor.index_select(0, rows.to(tensor.device))
     for axis, size in enumerate(tensor.shape):
         if size in orders:
