@@ -446,6 +446,21 @@ def test_what_a_model_knows_of_a_node_stays_with_it(kind: type) -> None:
     assert float(found.scores[1]) == pytest.approx(float(change.abs().sum()))
 
 
+class Halves(Layer):
+    """The first half of the rows counts twice, however many there are."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        half = x.size(0) // 2
+        return self.conv(torch.cat([2 * x[:half], x[half:]]), edge_index)
+
+
+def test_half_of_the_rows_is_a_place_and_no_id() -> None:
+    model = Halves().double().eval()
+    found = nora.influence(model, GRAPH, "brute", nodes=[0, 15], progress=False)
+    truth = by_hand.influence(model, GRAPH, [0, 15], call=lambda m, d: m(d.x, d.edge_index))
+    assert found.scores[[0, 15]].tolist() == pytest.approx(truth.tolist())
+
+
 def test_a_layer_that_needs_sorted_edges_is_not_taken_for_one_with_ids() -> None:
     torch.manual_seed(0)
     edges = GRAPH.edge_index[:, GRAPH.edge_index[1].argsort(stable=True)]

@@ -30,6 +30,9 @@ from nora.model.tasks.link_prediction import LinkPrediction
 if TYPE_CHECKING:
     from nora.model.problem import Problem
 
+# Of the graph, to tell ids from places: with two, the first half of the nodes would be the first copy.
+COPIES = 3
+
 
 def by_id(problem: Problem, reading: InputWatcher, moves: bool, runs_on_part: bool = False) -> str:
     """The reason why the model needs nodes to keep their ids; empty if it does not.
@@ -145,7 +148,7 @@ def _follow_with(problem: Problem) -> bool:
     """Whether predictions are permuted with the nodes if rows that the model stores are permuted too.
 
     Tensors of the model, or of `forward`, that are as long as the nodes of a type are permuted together,
-    then each alone; then each that is longer, as an embedding with rows to spare.
+    then each alone; without node types, also longer ones, as an embedding with rows to spare.
     """
     counts = {*node_counts(problem.data).values(), problem.num_nodes}
     held = Snapshot(problem.model, getattr(problem.task, "decoder", None))
@@ -156,7 +159,7 @@ def _follow_with(problem: Problem) -> bool:
         for tensor in {id(tensor): tensor for tensor in tensors}.values()
         if tensor.layout == torch.strided
         and tensor.dim()
-        and (len(tensor) >= min(counts) or counts & set(tensor.shape))
+        and (counts & set(tensor.shape) or (len(counts) == 1 and len(tensor) > problem.num_nodes))
         and 0 not in tensor.stride()
         and not tensor.is_inference()
     ]
@@ -186,8 +189,7 @@ def _moved(tensor: Tensor, problem: Problem) -> Tensor:
         orders[count] = order[passed : passed + count] - passed
         passed += count
     if not orders.keys() & set(tensor.shape):
-        most = max(count for count in orders if count <= len(tensor))
-        rows = torch.cat([orders[most], torch.arange(most, len(tensor))])
+        rows = torch.cat([order, torch.arange(len(order), len(tensor))])
         return tensor.index_select(0, rows.to(tensor.device))
     for axis, size in enumerate(tensor.shape):
         if size in orders:
@@ -225,30 +227,30 @@ def _captured(function: Any, depth: int = 3) -> Iterator[Tensor]:
 
 
 def _in_order(problem: Problem) -> bool:
-    """Whether predictions depend on the order of the nodes (`roll`, `cumsum`), apart from ids in the model.
+    """Whether predictions depend on the order of the nodes (`roll`, `cumsum`, halves), apart from ids.
 
-    A second copy of the graph is added behind the first, whose ids the model cannot contain. If only nodes of
-    this copy are renumbered, predictions are permuted accordingly, unless the order matters.
+    Two more copies of the graph are added, whose ids the model cannot contain. If only their nodes are
+    renumbered, predictions are permuted accordingly, unless the order matters.
     """
     every = torch.arange(problem.num_nodes)
     counts = torch.tensor(list(node_counts(problem.data).values()))
     starts = (counts.cumsum(0) - counts).repeat_interleave(counts)  # of each node's type
-    first = every + starts
-    places = torch.stack([first, first + counts.repeat_interleave(counts)]).to(problem.device)
-    twice = disjoint_pieces(problem.data, [every, every])
-    moved, old = relabelled(twice, stays="half")
+    copies = disjoint_pieces(problem.data, [every] * COPIES)
+    moved, old = relabelled(copies, stays="a copy")
     task = moved_task = problem.task
     if problem.direct:
         assert isinstance(task, LinkPrediction)
-        pairs = torch.cat([places[0][task.pairs], places[1][task.pairs]], dim=1)
+        first = every + (COPIES - 1) * starts
+        places = [first + copy * counts.repeat_interleave(counts) for copy in range(COPIES)]
+        pairs = torch.cat([place[task.pairs.cpu()] for place in places], dim=1).to(problem.device)
         task = replace(task, pairs=pairs)
         moved_task = replace(task, pairs=old.to(pairs.device).argsort()[pairs])
     try:
-        before = problem.run(problem.asked(twice, task))
+        before = problem.run(problem.asked(copies, task))
         after = problem.run(problem.asked(moved, moved_task))
     except MISFIT:
         return False
-    if len(before) != 2 * len(problem.output()):
+    if len(before) != COPIES * len(problem.output()):
         return False
     expected = before if problem.direct else before[old.to(before.device)]
     return _difference(after, expected) > rounding(expected.dtype)
@@ -323,15 +325,15 @@ def relabelled(
     Args:
         data: The graph.
         seed: Of the new order.
-        stays: Which nodes of each type keep their ids: `half`, the first of them, or the `first` one alone,
-            where others are left to exchange; none by default.
+        stays: Which nodes of each type keep their ids: the first `a copy` of several, or the `first` node
+            alone, where others are left to exchange; none by default.
     """
     random = torch.Generator().manual_seed(seed)
     rows: dict[Kind, Tensor] = {}
     ids: dict[Kind, Tensor] = {}
     parts, passed = [], 0
     for kind, count in node_counts(data).items():
-        stay = int(count > 2) if stays == "first" else count // 2 if stays == "half" else 0
+        stay = int(count > 2) if stays == "first" else count // COPIES if stays else 0
         order = stay + torch.randperm(count - stay, generator=random)
         rows[kind] = torch.arange(count)
         rows[kind][order] = order.roll(1)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dis
 import inspect
+import sys
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 # `(model, data) -> output`.
 ModelCall = Callable[[nn.Module, Any], Any]
+_PACKAGE = Path(__file__).parents[1]
 # A matrix of more nodes is not looked through; fewer pairs may be edges by chance.
 MOST_DENSE, FEWEST_EDGES = 20_000, 4
 # Which share of a tensor's pairs must be edges of the graph for it to hold them.
@@ -127,10 +130,11 @@ def clear_caches(problem: Problem, output: Tensor, reading: InputWatcher) -> Inp
 
 
 def _assigned(kind: type) -> set[str]:
-    """Names of attributes that methods of a model's class assign, but for `__init__`."""
+    """Names of attributes that methods of a model's class assign, `__init__` and libraries apart."""
     names = set()
     for cls in kind.__mro__:
-        if cls.__module__.partition(".")[0] in ("builtins", "torch", "torch_geometric", "nora"):
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+        if cls is object or "site-packages" in file or file.startswith(str(_PACKAGE)):
             continue
         for name, value in vars(cls).items():
             if isinstance(value, cached_property):
