@@ -1,8 +1,8 @@
 """A device that is not there: tensors whose numbers are in memory, and which behave as on a GPU.
 
 In `PretendDevice()`, operations on such tensors and new tensors with `device="pretend"` give tensors that are
-there too. An operation on tensors of both places fails, as do `numpy()` and reading memory. Importing this
-registers the device with torch, for the whole process.
+there too. An operation on tensors of both places fails, as do `numpy()` and reading memory. `register` makes
+torch know the device, for the whole process: call it in a process of its own.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 from torch_geometric.data import Data, HeteroData
 
-_setup_privateuseone_for_python_backend("pretend")
-DEVICE = torch.device("pretend:0")
+DEVICE = "pretend:0"
 # What takes tensors of both places.
 ACROSS = ("aten::copy_", "aten::_to_copy")
+
+
+def register() -> None:
+    """Make torch know the device; other tests, such as those of random states, must not meet it."""
+    _setup_privateuseone_for_python_backend("pretend")
 
 
 class There(Tensor):
@@ -75,7 +79,7 @@ def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         )
     goes_there = isinstance(args[0], There) if name == "aten::copy_" else bool(there)
     if kwargs.get("device") is not None:
-        goes_there = torch.device(kwargs["device"]) == DEVICE
+        goes_there = torch.device(kwargs["device"]).type == "pretend"
         kwargs = {**kwargs, "device": torch.device("cpu")}
     back = {id(one.inner): one for one in there}
     args, kwargs = tree_map(

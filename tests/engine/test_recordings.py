@@ -79,5 +79,5 @@ def test_a_branch_on_even_numbers_of_edges_is_seen(seed: int) -> None:
     x = torch.randn(120, 6, generator=random).double()
     data = Data(x=x, edge_index=torch.cat([fans, core], dim=1))
     torch.manual_seed(seed)
-    with pytest.warns(RuntimeWarning, match="the model does something"):
+    with pytest.warns(RuntimeWarning, match="the model runs other operations"):
         nora.influence(Fickle().double(), data, "exact", progress=False)

@@ -8,8 +8,10 @@ SETUP = """
 import warnings
 import torch
 from torch_geometric.nn import GAT, GCN, GraphSAGE
-from pretend_device import DEVICE, PretendDevice, moved_there
+from pretend_device import DEVICE, PretendDevice, moved_there, register
 import nora
+
+register()
 
 data = nora.load_dataset("karate").data
 
@@ -57,7 +59,7 @@ with PretendDevice():
         links = nora.influence(model, graph, "exact", pairs, progress=False)
         session = nora.Session(model, graph)
         session.what_if(3)
-    assert next(model.parameters()).device == DEVICE and graph.x.device == DEVICE
+    assert str(next(model.parameters()).device) == str(graph.x.device) == DEVICE
     with torch.no_grad():
         for weight in model.parameters():  # the caller's own, not the copies
             weight.mul_(2)
